@@ -114,6 +114,14 @@ def check_field(instance: Any, name: str, check: Callable[[str, Any], Any]) -> N
     object.__setattr__(instance, name, check(name, getattr(instance, name)))
 
 
+def check_fitted(model: Any) -> None:
+    """Raise scikit-learn's NotFittedError for an estimator that was not fitted; other objects need no fit."""
+    if hasattr(model, "fit"):
+        from sklearn.utils.validation import check_is_fitted  # noqa: PLC0415 - an estimator has it already
+
+        check_is_fitted(model)
+
+
 def is_number(value: Any) -> bool:
     """Return whether a value is a real number of Python or NumPy; a bool is not."""
     return isinstance(value, Real) and not isinstance(value, bool)

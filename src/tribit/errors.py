@@ -168,6 +168,13 @@ def warn(warning: str | Warning, category: type[Warning] = UserWarning) -> None:
     warnings.warn(warning, category, stacklevel=level)
 
 
+def warn_unconverged(message: str) -> None:
+    """Warn that a fit stopped early, by scikit-learn's ConvergenceWarning."""
+    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415 - half a second
+
+    warn(ConvergenceWarning(message))
+
+
 #: Greatest number of characters of a user's text; a longer one is shortened in the middle, as paths differ at the end.
 MAX_LENGTH = 120
 HEAD_LENGTH, TAIL_LENGTH = 80, 30

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import expit, ndtr
+from scipy.stats import rankdata
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from other_parts import with_factors
 from tribit import (
@@ -15,7 +17,8 @@ from tribit import (
     Probit,
     evaluate,
 )
-from tribit.metrics.entries import METRICS, Metric
+from tribit.metrics.entries import METRICS, Metric, auc, auc_influences, label_weights
+from tribit.metrics.full_ranking import average_precision
 
 # x is 2, -1, 0, -3 in the first row and its negative in the second.
 X = np.array([[2.0, -1.0, 0.0, -3.0], [-2.0, 1.0, 0.0, 3.0]])
@@ -47,6 +50,22 @@ def test_measures_by_hand():
     assert result.log_loss == pytest.approx(-np.mean(np.log(expit(y * x))))
     # Likes at 2, -1, 3 against dislikes at -3, -2, 0: eight of nine pairs are in order.
     assert result.auc == pytest.approx(8 / 9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_auc_and_its_influences_are_those_of_scikit_learn_and_scipy_with_equal_scores(weighted):
+    draws = np.random.default_rng(0)
+    x, labels = draws.integers(0, 9, 200) / 4, draws.choice([1, -1], 200)
+    weights = draws.random(200) if weighted else None
+    expected = roc_auc_score(labels > 0, x, sample_weight=weights)
+    assert auc(None, x, labels, weights) == pytest.approx(expected, rel=1e-12)
+    precision = average_precision_score(labels > 0, x, sample_weight=weights)
+    liked, disliked = label_weights(x, labels > 0, weights)
+    assert average_precision(liked, disliked) == pytest.approx(precision, rel=1e-12)
+    likes, dislikes = x[labels > 0], x[labels < 0]
+    above = (rankdata(x)[labels > 0] - rankdata(likes)) / dislikes.size
+    influences = auc_influences(None, x, labels)[labels > 0]
+    np.testing.assert_allclose(influences, (above - above.mean()) / likes.size, atol=1e-15)
 
 
 def test_the_link_is_the_model_s():

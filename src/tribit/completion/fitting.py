@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sklearn.exceptions import ConvergenceWarning
-
 from tribit.backends.cuda.device import check_device, memory_named, usable_device
 from tribit.backends.layout import sharing_layouts
 from tribit.backends.threads import count_jobs, single_threaded_blas
 from tribit.data import features
 from tribit.data.observations import Observations
-from tribit.errors import Message, parameter, warn
+from tribit.errors import Message, parameter, warn_unconverged
 from tribit.model.fitted import LIKE, Fitted
 from tribit.model.links import as_link
 from tribit.model.spec import ModelSpec, is_auto
@@ -180,14 +178,11 @@ def _with_cold_start(
 
 def _warn_if_unfinished(result: SolverResult, most: int, tol: float) -> None:
     if result.stop_reason in (DIVERGED, NO_DESCENT, ABOVE_MINIMUM) and not result.converged:
-        warn(f"The fit stopped before it converged: {result.stop_reason}.", ConvergenceWarning)
+        warn_unconverged(f"The fit stopped before it converged: {result.stop_reason}.")
     if result.stop_reason == OUT_OF_ITERATIONS:
-        warn(
-            ConvergenceWarning(
-                Message(
-                    f"The fit stopped after {parameter('max_iter', most)} iterations, before "
-                    f"{parameter('tol', float(tol))} was reached: raise {parameter('max_iter')} or "
-                    f"{parameter('tol')}."
-                )
-            ),
+        warn_unconverged(
+            Message(
+                f"The fit stopped after {parameter('max_iter', most)} iterations, before "
+                f"{parameter('tol', float(tol))} was reached: raise {parameter('max_iter')} or {parameter('tol')}."
+            )
         )

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.checks import check_count
+from tribit.checks import check_count, check_fitted
 from tribit.data.axis import Positions, first_true
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.model.scores import HasScores, Scores, read_entries
@@ -28,7 +28,6 @@ from tribit.ranking.scores import (
     Score,
     as_scores_or_ranker,
     axes_of,
-    check_ready,
     is_ranker,
     model_score,
 )
@@ -104,7 +103,7 @@ def ranking_report(
     (0.5, 1.0, 1.0)
     """
     n = check_count("n", n)
-    check_ready(scores)
+    check_fitted(scores)
     seen, hidden = read_entries(scores, train), read_entries(scores, held_out)
     if isinstance(scores, Scores) or hasattr(scores, "scores_") or is_ranker(scores):
         found = as_scores_or_ranker(scores)

@@ -23,8 +23,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
-from scipy.stats import rankdata
-from sklearn.metrics import roc_auc_score
 
 from tribit.checks import check_count
 from tribit.data.axis import first_true
@@ -115,7 +113,21 @@ def auc(
     likes = labels > 0
     if likes.all() or not likes.any():
         return None
-    return float(roc_auc_score(likes, x, sample_weight=weights))
+    return area_under_curve(*label_weights(x, likes, weights))
+
+
+def label_weights(x: Array, likes: Labels, weights: Array | None = None) -> tuple[Array, Array]:
+    """Return the weights of the likes and of the dislikes at each distinct score, in rising order."""
+    w = np.ones(x.size) if weights is None else weights
+    _, place = np.unique(x, return_inverse=True)
+    return np.bincount(place, w * likes), np.bincount(place, w * ~likes)
+
+
+def area_under_curve(liked: Array, disliked: Array) -> float:
+    """Return the AUC of weights at rising scores, NaN without dislikes; equal scores count half."""
+    below = np.cumsum(disliked) - 0.5 * disliked
+    with np.errstate(invalid="ignore"):
+        return float(liked @ below / (liked.sum() * disliked.sum()))
 
 
 def one_minus_auc(curve: Curve, x: Array, labels: Labels, weights: Array | None = None) -> float:
@@ -185,13 +197,19 @@ def auc_influences(curve: Curve, x: Array, labels: NDArray[Any]) -> Array | None
     n, m = int(np.count_nonzero(like)), int(np.count_nonzero(~like))
     if not n or not m:
         return None
-    ranks = rankdata(x)
-    above = (ranks[like] - rankdata(x[like])) / m  # share of the dislikes below each like
-    below = 1.0 - (ranks[~like] - rankdata(x[~like])) / n
+    ranks = _ranks(x)
+    above = (ranks[like] - _ranks(x[like])) / m  # share of the dislikes below each like
+    below = 1.0 - (ranks[~like] - _ranks(x[~like])) / n
     influence = np.empty(x.size)
     auc = np.mean(above)
     influence[like], influence[~like] = (above - auc) / n, (below - auc) / m
     return influence
+
+
+def _ranks(x: Array) -> Array:
+    """Return ranks from 1; equal values have the mean of theirs."""
+    _, place, counts = np.unique(x, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - 0.5 * (counts - 1))[place])
 
 
 #: Influence functions of the measures in ``METRICS`` that have one, by name.

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
+from tribit.metrics.entries import area_under_curve, label_weights
 
 if TYPE_CHECKING:
     from tribit.model.factors import Factors
@@ -101,14 +101,21 @@ def unseen_report(scores: Scores, train: PlacedEntries, held_out: PlacedEntries)
         unit=scores.link.level(0.75),
         transform=lambda block, _: scores.clip(block),
     )
-    like, n = found == labels[0], labels.size
-    ranked = x * labels[0]
+    n = labels.size
+    liked, unseen = label_weights(x * labels[0], found == labels[0], weights)
     return UnseenReport(
         n_entries=n,
         n_unseen=int(weights[n:].sum()),
-        auc=float(roc_auc_score(like, ranked, sample_weight=weights)),
-        average_precision=float(average_precision_score(like, ranked, sample_weight=weights)),
+        auc=area_under_curve(liked, unseen),
+        average_precision=average_precision(liked, unseen),
     )
+
+
+def average_precision(liked: Array, others: Array) -> float:
+    """Return the mean over the likes of the share of likes ranked no lower, from weights at rising scores."""
+    from_top = liked[::-1]
+    precision = np.cumsum(from_top) / np.cumsum(from_top + others[::-1])
+    return float(from_top @ precision / liked.sum())
 
 
 def scores_among_unobserved(

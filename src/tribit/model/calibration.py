@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import isotonic_regression
 from scipy.special import expit
 
 from tribit.checks import check_field, check_positive
@@ -302,6 +301,8 @@ def isotonic(
     link : ignored
         The calibrator replaces the link.
     """
+    from scipy.optimize import isotonic_regression  # noqa: PLC0415 - a tenth of a second, for fits alone
+
     scores, likes, w = check_calibration_data(x, labels, weights)
     ends = np.repeat([scores.min(), scores.max()], 2)
     scores = np.concatenate([scores, ends])

@@ -17,8 +17,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
+from tribit.checks import check_fitted
 from tribit.data.axis import Axes, Axis, Positions
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, InvalidTypeError, parameter
@@ -382,7 +382,7 @@ def as_fitted(model: HasFitted | Fitted, purpose: str) -> Fitted:
     """Return the result of a fit; an error about a model without one names the ``purpose``."""
     if isinstance(model, Fitted):
         return model
-    check_is_fitted(model)
+    check_fitted(model)
     if not isinstance(getattr(model, "fitted_", None), Fitted):
         raise InvalidTypeError(
             f"{purpose} needs a fitted BinaryMatrixCompletion; got {type(model).__name__}."

@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq, minimize_scalar
 from scipy.special import erfcx, expit, log_ndtr, ndtr
 
 from tribit.checks import check_choice, check_field, check_positive
@@ -66,6 +65,8 @@ class Link(ABC):
         size = 1.0
         while not self._at(-size) < probability < self._at(size):
             size *= 2.0
+        from scipy.optimize import brentq  # noqa: PLC0415 - a tenth of a second, for fits alone
+
         return float(brentq(lambda x: self._at(x) - probability, -size, size, xtol=1e-12))
 
     def _at(self, x: float) -> float:
@@ -177,16 +178,15 @@ def hazards(z: Array) -> tuple[Array, Array]:
 
 def _supremum(function: Any, alpha: float) -> float:
     """Return the largest value of a smooth function on ``[-alpha, alpha]``."""
-    grid = np.linspace(-alpha, alpha, 2001)
-    values = function(grid)
-    if not np.all(np.isfinite(values)):
-        return float("inf")
-    best = int(np.argmax(values))
-    bounds = grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]
-    refined = minimize_scalar(
-        lambda x: -float(function(np.array([x]))[0]), bounds=bounds, method="bounded"
-    )
-    return max(float(values[best]), -float(refined.fun))
+    low, high = -alpha, alpha
+    for _ in range(3):  # each grid lies between the neighbours of the best point of the one before
+        grid = np.linspace(low, high, 2001)
+        values = function(grid)
+        if not np.all(np.isfinite(values)):
+            return float("inf")
+        best = int(np.argmax(values))
+        low, high = grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]
+    return float(values[best])
 
 
 def check_scale(name: str, value: Any) -> float:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
-from sklearn.utils.validation import check_is_fitted
 
+from tribit.checks import check_fitted
 from tribit.data.axis import Axes, Positions
 from tribit.data.observations import Observations, as_observations
 from tribit.errors import InvalidTypeError
@@ -122,8 +122,7 @@ def as_scores(model: HasScores | Scores) -> Scores:
     """Return the scores of a fitted estimator, or scores as they are."""
     if isinstance(model, Scores):
         return model
-    if hasattr(model, "fit"):
-        check_is_fitted(model)
+    check_fitted(model)
     found = getattr(model, "scores_", None)
     if not isinstance(found, Scores):
         raise InvalidTypeError(

@@ -21,14 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import expit, logit
-from sklearn.exceptions import ConvergenceWarning
 
 from tribit.backends import uses_estimates
 from tribit.backends.objective import Arithmetic, Objective
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_not_negative, check_positive, check_whole
 from tribit.data.observations import Observations
-from tribit.errors import InvalidInputError, warn
+from tribit.errors import InvalidInputError, warn_unconverged
 from tribit.model import risks
 from tribit.model.constraints import Unconstrained
 from tribit.model.factors import Factors
@@ -255,9 +254,8 @@ def low_rank(
     start = _start(objective.refit_control_variates(margins), margins, int(rank), draws)
     _, result = minimise_in_stages(Newton(), objective, [Unconstrained()], start, stopping, draws)
     if not result.converged:
-        warn(
-            f"The fit of the mask stopped before it converged ({result.stop_reason}): raise max_iter, tol or l2.",
-            ConvergenceWarning,
+        warn_unconverged(
+            f"The fit of the mask stopped before it converged ({result.stop_reason}): raise max_iter, tol or l2."
         )
     return Propensity("low-rank", result.factors, lowest)
 

@@ -19,9 +19,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_chec
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.utils.validation import check_is_fitted
 
-from tribit.checks import check_not_negative
+from tribit.checks import check_fitted, check_not_negative
 from tribit.data.axis import AnyArray, Axes, Positions
 from tribit.errors import InvalidTypeError
 from tribit.model.scores import Scores, as_scores
@@ -34,7 +33,6 @@ __all__ = [
     "WeighedScore",
     "as_scores_or_ranker",
     "axes_of",
-    "check_ready",
     "is_ranker",
     "model_score",
     "rate_parts",
@@ -106,19 +104,13 @@ def as_scores_or_ranker(model: Any) -> Scores | Ranker:
     """Return a ranker of rates as it is, and the scores of any other fitted model."""
     if not is_ranker(model):
         return as_scores(model)
-    check_ready(model)
+    check_fitted(model)
     return model
 
 
 def axes_of(model: Scores | Ranker) -> Axes:
     """Return rows and columns."""
     return model.axes if isinstance(model, Scores) else Axes.of_model(model)
-
-
-def check_ready(model: Any) -> None:
-    """Raise scikit-learn's NotFittedError for an estimator that was not fitted."""
-    if hasattr(model, "fit"):  # a ranker need not be an estimator
-        check_is_fitted(model)
 
 
 def model_score(model: Scores | Ranker, ranker: Ranker | None, avoid_dislikes: float) -> Score:
@@ -204,7 +196,7 @@ def _ranker_places(scores: Scores, ranker: Any) -> tuple[Positions, Positions]:
         raise InvalidTypeError(
             f"ranker is of type {type(ranker).__name__}; pass a fitted CandidateRanker, or None."
         )
-    check_ready(ranker)
+    check_fitted(ranker)
     return scores.axes.within(Axes.of_model(ranker), "ranker")
 
 
