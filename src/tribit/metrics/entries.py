@@ -120,7 +120,8 @@ def label_weights(x: Array, likes: Labels, weights: Array | None = None) -> tupl
     """Return the weights of the likes and of the dislikes at each distinct score, in rising order."""
     w = np.ones(x.size) if weights is None else weights
     _, place = np.unique(x, return_inverse=True)
-    return np.bincount(place, np.where(likes, w, 0.0)), np.bincount(place, np.where(likes, 0.0, w))
+    liked, disliked = (np.bincount(place, np.where(side, w, 0.0)) for side in (likes, ~likes))
+    return np.asarray(liked, float), np.asarray(disliked, float)
 
 
 def area_under_curve(liked: Array, disliked: Array) -> float:
