@@ -12,6 +12,8 @@ from .errors import OutOfMemoryError as OutOfMemoryError
 from .errors import TribitError as TribitError
 from .errors import TribitWarning as TribitWarning
 from .errors import UnboundedRiskWarning as UnboundedRiskWarning
+from .errors import UnknownIdError as UnknownIdError
+from .errors import UnknownIdWarning as UnknownIdWarning
 from .errors import UnknownRhoWarning as UnknownRhoWarning
 from .evaluation.cross_validation import CrossValidation as CrossValidation
 from .evaluation.cross_validation import cross_validate as cross_validate

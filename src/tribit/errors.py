@@ -28,6 +28,8 @@ __all__ = [
     "TribitError",
     "TribitWarning",
     "UnboundedRiskWarning",
+    "UnknownIdError",
+    "UnknownIdWarning",
     "UnknownRhoWarning",
     "either",
     "listed",
@@ -152,6 +154,10 @@ class TribitWarning(_WithMessage, UserWarning):
 
 class UnboundedRiskWarning(TribitWarning):
     """The risk has no finite minimum with the bounds given; the fit stops at its iteration limit."""
+
+
+class UnknownIdWarning(TribitWarning):
+    """Ids that the model was not fitted on, and how they are answered."""
 
 
 class UnknownRhoWarning(TribitWarning):

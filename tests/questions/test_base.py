@@ -288,7 +288,7 @@ def test_a_wrong_value_is_refused_before_anything_is_read(run, tmp_path):
     command = ["predict", tmp_path / "absent", tmp_path / "none.csv", "--unknown", "maybe"]
     code, _, err = run(*command)
     assert code == 2
-    assert "--unknown must be one of error, skip, answer; got 'maybe'" in err
+    assert "--unknown must be one of popularity, skip, error; got 'maybe'" in err
 
 
 def test_new_rows_are_asked_about_only_where_nothing_else_is(run, folder, monkeypatch):
@@ -315,4 +315,4 @@ def test_unknown_rows_are_answered_refused_or_skipped(run, folder, monkeypatch):
     assert (code, "'zed'" in err) == (2, True)
     code, _, err = run("recommend", "model", "--for", "zed", "--unknown", "skip")
     assert code == 2
-    assert "The model was fitted on none of the rows; check --for" in err
+    assert "The model was not fitted on the row id 'zed'" in err

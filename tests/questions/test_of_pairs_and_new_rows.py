@@ -51,11 +51,11 @@ def test_predictions_are_those_of_the_model(recommender):
 def test_unknown_ids_are_refused_skipped_or_answered_by_what_is_known(recommender):
     pairs = ["u3", "zed", "u3", "zed"], ["i5", "i5", "new", "new"]
     with pytest.raises(InvalidInputError, match="'zed'"):
-        recommender.predictions(pairs)
+        recommender.predictions(pairs, unknown="error")
     found = recommender.predictions(pairs, unknown="skip")
     assert (found.rows.tolist(), found.n_skipped) == (["u3"], 3)
     assert found.facts() == {"pairs": "1 (3 with unknown ids left out)"}
-    answered = recommender.predictions(pairs, unknown="answer")
+    answered = recommender.predictions(pairs, unknown="popularity")
     assert answered.basis.tolist() == ["model", "column alone", "row alone", "average"]
     assert answered.facts() == {"pairs": "4 (3 with an unknown id: see basis)"}
     np.testing.assert_array_equal(answered.probabilities[:1], found.probabilities)
@@ -118,7 +118,7 @@ def test_a_list_of_unknown_rows_is_skipped_too(recommender):
     found = recommender.recommend(["zed", "u3"], 3, unknown="skip")
     assert (found.rows.tolist(), found.n_skipped) == (["u3"], 1)
     np.testing.assert_array_equal(found.columns, recommender.recommend(["u3"], 3).columns)
-    with pytest.raises(InvalidInputError, match="The model was fitted on none of the rows"):
+    with pytest.raises(InvalidInputError, match="The model was not fitted on the row id 'zed'"):
         recommender.recommend(["zed"], unknown="skip")
 
 

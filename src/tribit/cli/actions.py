@@ -175,6 +175,11 @@ def answer_question(name: str, model: Path, values: dict[str, Any], rules: dict[
         if "exclude_seen" in given and recommender.seen_ is None and change.entries is not None:
             given["exclude_seen"] = given["exclude_seen"] or change.entries
         recommender = change.apply(recommender)
+    for each in fields_given:
+        ids = given[each.name]
+        if kinds.kind_of(each.hint) is kinds.IDS and ids is not None and not each.about.argument:
+            axis = recommender.axes_[0 if each.name == "rows" else 1]
+            given[each.name] = ids.split(axis)
     known = {
         each.name: each.default_of("command")
         for each in fields_of(question)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import operator
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,12 +16,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from narwhals.exceptions import DuplicateError
 
-from tribit.errors import InvalidInputError, InvalidTypeError, quoted
+from tribit.errors import InvalidInputError, InvalidTypeError, UnknownIdError, listed, quoted
 
 if TYPE_CHECKING:
     from tribit.data.observations import Entries
-
-from tribit.errors import listed
 
 AnyArray: TypeAlias = npt.NDArray[Any]
 Positions: TypeAlias = npt.NDArray[np.int64]
@@ -27,6 +27,10 @@ Where: TypeAlias = Callable[[int], str]
 
 #: The most entries a matrix may have.
 MAX_ENTRIES = int(np.iinfo(np.int64).max)
+#: The most ids among which one near an unknown id is sought; 20,000 take a tenth of a second.
+MAX_COMPARED_IDS = 20_000
+#: Least similarity, from 0 to 1, at which an id is suggested for an unknown one.
+MIN_SIMILARITY = 0.6
 
 
 def first_true(mask: npt.NDArray[np.bool_]) -> int | None:
@@ -134,11 +138,33 @@ class Axis:
             )
         places = _places(self.ids, sought, name)
         if (position := first_true(places < 0)) is not None:
-            raise InvalidInputError(
-                f"The {self.name} id {quoted_id(sought, position)} at position {position} of the list is "
-                f"unknown; pass ids from the data, such as {quoted_id(self.ids, 0)}."
+            near = self.suggestion(sought[position])
+            raise UnknownIdError(
+                f"The {self.name} id {quoted_id(sought, position)} at position {position} of the list is unknown; "
+                f"{near or f'pass ids from the data, such as {quoted_id(self.ids, 0)}.'}"
             )
         return places
+
+    def suggestion(self, unknown: Any) -> str:
+        """Return "did you mean ...?" for an unknown id; "" if no known id is near."""
+        place = self._nearest(str(unknown))
+        return "" if place is None else f"did you mean {quoted_id(self.ids, place)}?"
+
+    def _nearest(self, text: str) -> int | None:
+        """Return the position of the id whose text is nearest, among those with the same number in it.
+
+        Ids are often a word and a number: another number is another id, and no slip.
+        """
+        known, number = self.by_text, _number_in(text)
+        if text in known:  # of another type
+            return known[text]
+        if number in known:
+            return known[number]
+        if self.size > MAX_COMPARED_IDS:
+            return None
+        near = {each.casefold(): each for each in known if _number_in(each) == number}
+        found = difflib.get_close_matches(text.strip().casefold(), near, n=1, cutoff=MIN_SIMILARITY)
+        return known[near[found[0]]] if found else None
 
     def match(self, theirs: Axis, source: str, advice: str) -> Positions:
         """Return the position here of each row or column there: by id where there are ids here, -1 for an unknown one.
@@ -242,6 +268,11 @@ class Axes(NamedTuple):
                 )
             sides.append(places)
         return sides[0], sides[1]
+
+
+def _number_in(text: str) -> str:
+    """Return the digits of a text, without zeros before them."""
+    return re.sub(r"\D", "", text).lstrip("0")
 
 
 def as_list(ids: Any) -> Any:

@@ -20,8 +20,16 @@ from tribit.data.reading import Reading, Records
 from tribit.data.records import DEFAULT_NAMES
 from tribit.data.sources import TextColumn
 from tribit.data.tables import read_table
-from tribit.errors import InvalidInputError, UnknownIdError, parameter, quoted
+from tribit.errors import (
+    InvalidInputError,
+    UnknownIdError,
+    UnknownIdWarning,
+    parameter,
+    quoted,
+    warn,
+)
 from tribit.folding.new_rows import place_entries
+from tribit.questions.base import option
 
 if TYPE_CHECKING:
     from tribit.recommender import Recommender
@@ -59,6 +67,83 @@ class Texts:
 
     values: tuple[str, ...]
 
+    def split(self, axis: Axis) -> Texts:
+        """Return the ids with a list such as ``196,197`` split at its commas; a known id is no list."""
+        found: list[str] = []
+        for each in self.values:
+            parts = [part.strip() for part in each.split(",") if part.strip()]
+            found += [each] if each in axis.by_text or len(parts) < 2 else parts
+        return Texts(tuple(found))
+
+
+#: Treatments of an id that the model was not fitted on.
+UNKNOWN = ("popularity", "skip", "error")
+
+
+def unknown_option(popularity: str = "", of: str = "ids", choices: Sequence[str] = UNKNOWN) -> Any:
+    """Return the field for the treatment of ids that the model was not fitted on, the same in every face.
+
+    By default no id refuses the answer for the others, and none goes unnoticed: unknown ids are answered by
+    popularity, or left out where nothing can be said of them, with an :class:`~tribit.UnknownIdWarning`.
+
+    Parameters
+    ----------
+    popularity : str
+        The answer for an unknown id; "" if there is none, and ids are left out by default.
+    of : str
+        The ids that may be unknown.
+    choices : sequence of str
+        Treatments; without an answer for an unknown id, "popularity" is none of them.
+    """
+    means = {"popularity": popularity, "skip": "left out", "error": ""}
+    choices = [each for each in choices if popularity or each != "popularity"]
+    words = [f"{each} ({means[each]})" if means[each] else each for each in choices]
+    about = f"Unknown {of}: {', '.join(words[:-1])} or {words[-1]}."
+    return option(choices[0], about, choices=tuple(choices))
+
+
+def find_or_warn(
+    recommender: Recommender, side: int, ids: Any, unknown: str, answered: str = ""
+) -> Positions:
+    """Return positions of row (``side`` 0) or column (1) ids; -1 for an unknown one, with a warning.
+
+    An unknown id is an error if ``unknown`` is "error", and if none of the ids is known and ``answered``, which
+    says what becomes of it, is "".
+    """
+    axis = recommender.axes_[side]
+    places = find(axis, ids, unknown_is_error=unknown == "error")
+    lost = np.flatnonzero(places < 0)
+    if lost.size:
+        given = ids.values if isinstance(ids, Texts) else _as_ids(as_list(ids)).tolist()
+        strangers = list(dict.fromkeys(given[at] for at in lost.tolist()))
+        if lost.size == places.size and not answered:
+            raise unknown_id(axis, strangers[0])
+        warn_of_unknown(recommender, side, strangers, answered or "left out")
+    return places
+
+
+def warn_of_unknown(
+    recommender: Recommender, side: int, strangers: Sequence[Any], answered: str
+) -> None:
+    """Warn of distinct ids that the model was not fitted on, and say how they are answered.
+
+    An id of the model's in another type, such as 7 for "7", is an error.
+    """
+    axis, name = recommender.axes_[side], recommender.headings[side]
+    for each in strangers:
+        if str(each) in axis.by_text:
+            raise unknown_id(axis, each)
+    n, first = len(strangers), quoted(strangers[0])
+    some = f"the {name} {first}" if n == 1 else f"{n} ids of the column {name}, such as {first}"
+    hint = axis.suggestion(strangers[0])
+    refuse = parameter("unknown", "error")
+    warn(
+        UnknownIdWarning(
+            f"The model was not fitted on {some}{hint and f' ({hint})'}: {'it is' if n == 1 else 'they are'} "
+            f"{answered} ({refuse} refuses unknown ids)."
+        )
+    )
+
 
 def find(axis: Axis, ids: Any, *, unknown_is_error: bool = True) -> Positions:
     """Return positions of ids; -1 for an unknown id if that is no error."""
@@ -77,8 +162,8 @@ def find(axis: Axis, ids: Any, *, unknown_is_error: bool = True) -> Positions:
 def unknown_id(axis: Axis, text: Any) -> UnknownIdError:
     """Return the error for an unknown id."""
     return UnknownIdError(
-        f"The model was not fitted on the {axis.name} id {quoted(text)}; pass one such as "
-        f"{quoted_id(axis.ids, 0)}."
+        f"The model was not fitted on the {axis.name} id {quoted(text)}; "
+        f"{axis.suggestion(text) or f'pass one such as {quoted_id(axis.ids, 0)}.'}"
     )
 
 
@@ -115,8 +200,13 @@ class LocatedRecords:
     kept: AnyArray
 
 
-def locate_records(recommender: Recommender, records: Records, unknown: str) -> LocatedRecords:
-    """Return positions of records; one with an unknown id is an "error", left out ("skip") or kept ("answer")."""
+def locate_records(
+    recommender: Recommender, records: Records, unknown: str, answered: str = ""
+) -> LocatedRecords:
+    """Return positions of records; one with an unknown id is an "error", left out ("skip") or kept ("popularity").
+
+    ``answered`` says in a warning what becomes of such records; there is none without it.
+    """
     axes = recommender.axes_
     sides = []
     for name, axis, ids in zip(records.names, axes, (records.rows, records.columns), strict=False):
@@ -136,6 +226,9 @@ def locate_records(recommender: Recommender, records: Records, unknown: str) -> 
             f"No entry of {records.name} has a row id {which} a column id that the model knows; "
             f"check {parameter('row')} and {parameter('column')}."
         )
+    for side, (places, ids) in enumerate(zip(sides, (records.rows, records.columns), strict=True)):
+        if answered and (strangers := list(dict.fromkeys(ids[places < 0].tolist()))):
+            warn_of_unknown(recommender, side, strangers, answered)
     kept = np.all(known, axis=0) if unknown == "skip" else np.ones(known.shape[1], dtype=bool)
     return LocatedRecords(sides[0][kept], sides[1][kept], kept)
 

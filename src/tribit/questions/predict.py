@@ -19,9 +19,10 @@ from tribit.questions.kinds import (
     Pairs,
     Texts,
     entries_of_new_rows,
-    find,
+    find_or_warn,
     headings,
     locate_records,
+    unknown_option,
 )
 
 if TYPE_CHECKING:
@@ -29,7 +30,12 @@ if TYPE_CHECKING:
 
 #: Basis of a prediction, by whether the row and the column are known.
 BASES = np.array([["average", "column alone"], ["row alone", "model"]])
-UNKNOWN = ("error", "skip", "answer")
+#: What becomes of pairs with unknown ids, for a warning.
+ANSWERED = {
+    "popularity": "predicted from the other side alone",
+    "skip": "left out",
+    "error": "",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,13 +101,7 @@ class Predict(Question[Predictions]):
     columns: Ids | None = option(
         None, "Columns to predict for new rows [every column].", command=OMIT
     )
-    unknown: str = option(
-        "error",
-        "Unknown ids: answer by the known row or column alone, skip or error.",
-        command="answer",
-        serve="answer",
-        choices=UNKNOWN,
-    )
+    unknown: str = unknown_option("the biases of the known row or column")
 
     def answer(self, recommender: Recommender) -> Predictions:
         """Return the predictions."""
@@ -111,18 +111,18 @@ class Predict(Question[Predictions]):
 
     def _of_pairs(self, recommender: Recommender) -> Predictions:
         axes, names = recommender.axes_, recommender.headings
+        answered = ANSWERED[self.unknown]
         if isinstance(self.pairs, Records):
-            found = locate_records(recommender, self.pairs, self.unknown)
+            found = locate_records(recommender, self.pairs, self.unknown, answered)
             sides, kept = (found.rows, found.columns), found.kept
             given = self.pairs.rows[kept], self.pairs.columns[kept]
             names = headings(self.pairs.names)
         else:
             assert self.pairs is not None
             rows, columns = _rows_and_columns(self.pairs)
-            error = self.unknown == "error"
             sides = (
-                find(axes.rows, rows, unknown_is_error=error),
-                find(axes.columns, columns, unknown_is_error=error),
+                find_or_warn(recommender, 0, rows, self.unknown, answered),
+                find_or_warn(recommender, 1, columns, self.unknown, answered),
             )
             if sides[0].size != sides[1].size:
                 raise InvalidInputError(
@@ -143,13 +143,18 @@ class Predict(Question[Predictions]):
         given = entries_of_new_rows(recommender, self.entries)
         scores, _ = recommender.new_rows(given)
         axis = recommender.axes_.columns
-        columns = np.arange(axis.size) if self.columns is None else find(axis, self.columns)
+        columns, n_skipped = np.arange(axis.size), 0
+        if self.columns is not None:
+            found = find_or_warn(recommender, 1, self.columns, self.unknown)
+            columns = found[found >= 0]
+            n_skipped = (found.size - columns.size) * scores.shape[0]
         n = scores.shape[0]
         i, j = np.repeat(np.arange(n), columns.size), np.tile(columns, n)
         likely = scores.probability(scores.x(i, j))
         ids, known = given.axes.rows.names(i), (given.counts[0] > 0).astype(int)
         basis = BASES[known[i], 1]
-        return _answer(recommender, (ids, axis.names(j)), likely, basis, 0, recommender.headings)
+        names = recommender.headings
+        return _answer(recommender, (ids, axis.names(j)), likely, basis, n_skipped, names)
 
 
 def predictions(

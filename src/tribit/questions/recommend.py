@@ -28,8 +28,10 @@ from tribit.questions.kinds import (
     Texts,
     entries_of_new_rows,
     find,
+    find_or_warn,
     ids_of_axis_type,
     known_entries,
+    unknown_option,
 )
 from tribit.ranking.candidate_ranker import CandidateRanker
 from tribit.ranking.lists import BY_MODEL, BY_POPULARITY, Recommendations, TopN
@@ -37,8 +39,6 @@ from tribit.uncertainty.list_intervals import with_intervals
 
 if TYPE_CHECKING:
     from tribit.recommender import Recommender
-
-UNKNOWN = ("error", "skip", "answer")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,13 +73,7 @@ class Recommend(Question[Recommendations]):
     )
     among: Ids | None = option(None, "Recommend only these columns [every column].")
     entries: Entries | None = option(None, "Entries of new rows, instead of row ids.", command=OMIT)
-    unknown: str = option(
-        "error",
-        "Unknown rows: answer by popularity, skip or error.",
-        command="answer",
-        serve="answer",
-        choices=UNKNOWN,
-    )
+    unknown: str = unknown_option("the most popular columns", "rows")
 
     def answer(self, recommender: Recommender) -> Recommendations:
         """Return the lists."""
@@ -107,17 +101,25 @@ class Recommend(Question[Recommendations]):
             if self.ranker and recommender.seen_ is None and recommender.match_fit_counts(seen):
                 # A file without entries has no ranker; one is fitted to the given entries.
                 top = replace(top, ranker=CandidateRanker(random_state=0).fit(seen), prepared=None)
-        found = self.lists(top, places, left_out)
+        found = self.lists(recommender, top, places, left_out)
         if self.level is not None:
             fitted = recommender.model_.fitted_
             found = with_intervals(found, fitted, recommender.seen_, places, self.level)
         basis = np.where(unknown, BY_POPULARITY, BY_MODEL)
         return replace(found, basis=basis, n_skipped=n_skipped, names=recommender.headings)
 
-    def lists(self, top: TopN, places: Positions, left_out: sp.csr_array | None) -> Recommendations:
+    def lists(
+        self,
+        recommender: Recommender,
+        top: TopN,
+        places: Positions,
+        left_out: sp.csr_array | None,
+    ) -> Recommendations:
         """Return the lists of rows at some positions."""
-        chosen = top if self.ranker else top.without_ranker
-        among = None if self.among is None else find(top.axes.columns, self.among)
+        chosen, among = top if self.ranker else top.without_ranker, None
+        if self.among is not None:
+            among = find_or_warn(recommender, 1, self.among, self.unknown)
+            among = among[among >= 0]
         return chosen.lists(
             places, self.n, avoid_dislikes=self.avoid_dislikes, left_out=left_out, among=among
         )
@@ -129,13 +131,9 @@ class Recommend(Question[Recommendations]):
         axes = recommender.axes_
         if self.rows is None:
             return np.arange(axes.rows.size), None
-        places = find(axes.rows, self.rows, unknown_is_error=self.unknown == "error")
+        answered = "answered by popularity" if self.unknown == "popularity" else ""
+        places = find_or_warn(recommender, 0, self.rows, self.unknown, answered)
         unknown = places < 0
-        if self.unknown == "skip" and unknown.all():
-            raise InvalidInputError(
-                f"The model was fitted on none of the rows; check {parameter('rows')}, or leave out "
-                f"{parameter('unknown')}."
-            )
         if self.unknown == "skip" or not unknown.any():
             return places, None
         ids = _distinct_ids(self.rows, unknown)
@@ -159,7 +157,7 @@ class Recommend(Question[Recommendations]):
         _, top = recommender.new_rows(given)
         axis = given.axes.rows
         places = np.arange(axis.size) if self.rows is None else find(axis, self.rows)
-        found = self.lists(top, places, top.seen if self.exclude_seen else None)
+        found = self.lists(recommender, top, places, top.seen if self.exclude_seen else None)
         return replace(
             found,
             basis=np.where(given.counts[0][places] > 0, BY_MODEL, BY_POPULARITY),
