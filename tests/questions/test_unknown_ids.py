@@ -1,4 +1,4 @@
-"""Ids that the model was not fitted on: the same treatments and default in Python, on the command line and over HTTP."""
+"""Ids that the model was not fitted on: treatments and their default in Python, on the command line and over HTTP."""
 
 import json
 
