@@ -12,7 +12,7 @@ from tribit import BinaryMatrixCompletion, InvalidInputError, InvalidTypeError, 
 from tribit.evaluation.ranking import ranking_report
 from tribit.model import ease
 from tribit.model.ease import choose_l2, fit_ease
-from tribit.ranking import CandidateRanker, Ranker, candidate_ranker
+from tribit.ranking import CandidateRanker, Ranker, rate_ranker
 from tribit.ranking.rates import log_linear
 from tribit.uncertainty import Platt
 
@@ -256,8 +256,8 @@ def test_a_part_of_the_unobserved_stands_for_all(monkeypatch):
 def test_a_large_matrix_is_learned_from_some_of_its_rows(monkeypatch):
     A = table((400, 15))
     whole = CandidateRanker(random_state=0).fit(A)
-    monkeypatch.setattr(candidate_ranker, "MAX_FIT_CELLS", 200 * 15)
-    monkeypatch.setattr(candidate_ranker, "MIN_FIT_ROWS", 1)
+    monkeypatch.setattr(rate_ranker, "MAX_FIT_CELLS", 200 * 15)
+    monkeypatch.setattr(rate_ranker, "MIN_FIT_ROWS", 1)
     part = CandidateRanker(random_state=0).fit(A)
     assert part.l2_ != whole.l2_
     np.testing.assert_allclose(part.coefficients_[:, 1:], whole.coefficients_[:, 1:], atol=0.6)

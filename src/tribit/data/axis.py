@@ -270,6 +270,27 @@ class Axes(NamedTuple):
         return sides[0], sides[1]
 
 
+class HasAxes:
+    """What has rows and columns: their number and the user's ids follow from ``axes_``."""
+
+    axes_: Axes
+
+    @property
+    def shape_(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.axes_.shape
+
+    @property
+    def row_ids_(self) -> AnyArray | None:
+        """The user's ids of the rows, if there are any."""
+        return self.axes_.rows.ids
+
+    @property
+    def column_ids_(self) -> AnyArray | None:
+        """The user's ids of the columns, if there are any."""
+        return self.axes_.columns.ids
+
+
 def _number_in(text: str) -> str:
     """Return the digits of a text, without zeros before them."""
     return re.sub(r"\D", "", text).lstrip("0")
