@@ -36,14 +36,19 @@ def fitted(X=A, **changes):
 
 
 def dense_scores(model):
-    n_rows, n_columns = model.shape_
-    i, j = np.indices((n_rows, n_columns)).reshape(2, -1)
-    X = model.decision_function(i, j).reshape(n_rows, n_columns).astype(float)
+    """Return the scores of all cells."""
+    i, j = np.indices(model.shape_).reshape(2, -1)
+    return model.decision_function(i, j).reshape(model.shape_).astype(float)
+
+
+def without_means(X):
+    """Return the scores less the means of rows and columns."""
     return X - X.mean(axis=0) - X.mean(axis=1, keepdims=True) + X.mean()
 
 
 def both(found):
-    return np.concatenate([found.rows.coordinates, found.columns.coordinates])
+    sides = found.rows, found.columns
+    return np.concatenate([np.column_stack([each.biases, each.coordinates]) for each in sides])
 
 
 @pytest.mark.parametrize(
@@ -53,12 +58,16 @@ def both(found):
 )
 def test_positions_are_a_biplot_of_the_scores_without_biases(options):
     model = fitted(**options)
-    Z = dense_scores(model)
+    X = dense_scores(model)
+    Z = without_means(X)
     left, values, right = np.linalg.svd(Z)
     found = positions(model, n=2)
     P, Q = found.rows.coordinates, found.columns.coordinates
     np.testing.assert_allclose(P @ Q.T, left[:, :2] * values[:2] @ right[:2], atol=1e-5 * values[0])
     np.testing.assert_allclose(found.shares, values[:2] ** 2 / np.sum(Z**2), rtol=1e-4)
+    assert found.level == pytest.approx(X.mean(), abs=1e-6)
+    np.testing.assert_allclose(found.rows.biases, X.mean(axis=1) - X.mean(), atol=1e-5)
+    np.testing.assert_allclose(found.columns.biases, X.mean(axis=0) - X.mean(), atol=1e-5)
     # Principal axes, with the root mean square of their part of the scores as the variance on both sides.
     size = np.diag(values[:2]) / np.sqrt(Z.size)
     for side in (P, Q):
@@ -120,7 +129,9 @@ def test_ellipses_hold_the_true_positions_as_often_as_they_say():
             # The truth has its own axes and units: the best linear map of it onto the positions.
             linear = np.linalg.lstsq(centred, side.coordinates, rcond=None)[0]
             error = side.coordinates - centred @ linear
-            distances = np.einsum("na,nab,nb->n", error, np.linalg.inv(side.covariances), error)
+            distances = np.einsum(
+                "na,nab,nb->n", error, np.linalg.inv(side.covariances[:, 1:, 1:]), error
+            )
             inside[name].append([np.mean(distances <= chi2.ppf(q, 2)) for q in (0.5, 0.9)])
     for shares in inside.values():
         np.testing.assert_allclose(np.mean(shares, axis=0), [0.5, 0.9], atol=0.06)
@@ -131,30 +142,43 @@ def test_covariances_are_those_of_the_factors_on_the_axes(options):
     model = fitted(**options)
     found, posterior = positions(model, A), laplace(model, A)
     member = posterior.fitted.factors
-    S, T = (
-        side.covariances(np.arange(size))[:, :3, :3]
-        for side, size in ((posterior.rows, 40), (posterior.columns, 12))
-    )
-    U, V = (side - side.mean(axis=0) for side in (member.row_factors, member.column_factors))
-    for side, covariances, other, across in (
-        (found.rows, S, V, found.columns.coordinates),
-        (found.columns, T, U, found.rows.coordinates),
+    for side, theirs, factors, across in (
+        (found.rows, posterior.rows, member.column_factors, found.columns.coordinates),
+        (found.columns, posterior.columns, member.row_factors, found.rows.coordinates),
     ):
-        # The regression of a row of the scores on the positions of the columns, and the variance of that row.
-        weights = np.linalg.pinv(across)
+        # The regression of a row of the scores on 1 and on the positions of the columns.
+        weights = np.linalg.pinv(np.column_stack([np.ones(len(across)), across]))
+        terms = np.column_stack([factors, np.ones(len(factors))])
+        covariances = theirs.covariances(np.arange(len(side)))
         for each, covariance in zip(side.covariances, covariances, strict=True):
-            expected = weights @ (other @ covariance @ other.T) @ weights.T
-            np.testing.assert_allclose(each, expected, rtol=1e-8)
+            expected = weights @ (terms @ covariance @ terms.T) @ weights.T
+            np.testing.assert_allclose(each, expected, rtol=1e-7, atol=1e-12)
         np.testing.assert_allclose(
             side.standard_errors**2, np.diagonal(side.covariances, axis1=1, axis2=2)
         )
+
+
+def test_biases_of_a_model_without_factors_have_the_standard_errors_of_a_rasch_model():
+    model = fitted(rank=0, calibration=None)
+    found = positions(model, A, n=0)
+    P = expit(dense_scores(model))
+    information = np.where(A == 0, 0, P * (1 - P))
+    for axis, side, biases in (
+        (1, found.rows, model.row_intercepts_),
+        (0, found.columns, model.column_intercepts_),
+    ):
+        np.testing.assert_allclose(side.biases, biases - biases.mean(), atol=1e-12)
+        expected = 1 / np.sqrt(1.0 + information.sum(axis=axis))
+        np.testing.assert_allclose(side.standard_errors[:, 0], expected)
+    assert list(found.rows.table()) == ["row", "bias", "se_bias", "entries"]
+    assert found.facts().keys() == {"level"}
 
 
 def test_an_ellipse_is_where_the_density_is_that_of_its_level():
     side = positions(fitted(), A, n=2).rows
     for level in (0.5, 0.95):
         for (width, height, angle), covariance in zip(
-            side.ellipses(level), side.covariances, strict=True
+            side.ellipses(level), side.covariances[:, 1:, 1:], strict=True
         ):
             assert width >= height
             a, t = np.radians(angle), np.linspace(0, 6, 7)
@@ -180,14 +204,15 @@ def test_tables_have_ids_standard_errors_and_numbers_of_entries():
     seen = Observations(i, j, A[i, j], A.shape, [f"member {n}" for n in range(40)], list(range(12)))
     found = positions(fitted(seen), seen)
     frame = found.rows.to_frame().set_index("row")
-    assert list(frame) == ["axis_1", "axis_2", "se_1", "se_2", "entries"]
+    names = ["bias", "axis_1", "axis_2"]
+    assert list(frame) == [*(each for name in names for each in (name, f"se_{name}")), "entries"]
     assert frame.loc["member 7", "entries"] == np.count_nonzero(A[7])
     whole = found.to_frame()
     assert whole["side"].tolist() == ["row"] * 40 + ["column"] * 12
     assert whole["id"].tolist() == [*seen.row_ids, *range(12)]
-    np.testing.assert_array_equal(whole[["axis_1", "axis_2"]], both(found))
+    np.testing.assert_array_equal(whole[names], both(found))
     assert found.to_dict()["columns"][3]["column"] == 3
-    assert list(positions(fitted()).rows.table()) == ["row", "axis_1", "axis_2"]
+    assert list(positions(fitted()).rows.table()) == ["row", *names]
 
 
 def test_a_model_without_a_penalty_has_positions_without_standard_errors():
@@ -212,10 +237,10 @@ def test_a_recommender_asks_by_its_own_names_and_with_new_rows():
 @pytest.mark.parametrize(
     ("options", "asked", "message"),
     [
-        ({"rank": 0}, {}, "no latent factors, .* fit it with rank=2"),
-        ({"rank": 1}, {}, "The scores have 1 axis beside biases; pass n=1, or fit with rank=2"),
-        ({}, {"n": 5}, "The scores have 3 axes beside biases; pass n=3, or fit with rank=5"),
-        ({}, {"n": 0}, "n must be a whole number, at least 1"),
+        ({"rank": 0}, {}, "have 0 axes beside biases; pass n=0, or fit a model with rank=2"),
+        ({"rank": 1}, {}, "have 1 axis beside biases; pass n=1, or fit a model with rank=2"),
+        ({}, {"n": 5}, "have 3 axes beside biases; pass n=3, or fit a model with rank=5"),
+        ({}, {"n": -1}, "n must be a whole number, at least 0"),
         ({}, {"polarity": [1, 2, 3]}, "polarity has 3 ids; pass one for all axes or 2"),
         ({}, {"polarity": 40}, "the row 40 is not between 0 and 39"),
     ],

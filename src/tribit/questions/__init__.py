@@ -78,7 +78,7 @@ QUESTIONS: dict[str, Entry] = {
     ),
     "positions": Entry(
         "tribit.questions.positions:Positions",
-        "Place rows and columns on a map by their scores, with standard errors.",
+        "Place rows and columns on a map, with their biases and standard errors.",
         "positions model.tribit -n 2 -o positions.csv",
     ),
     "export": Entry(

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Positions(Question[maps.Positions]):
-    """Return coordinates of rows and columns, with standard errors (:func:`tribit.positions`)."""
+    """Return biases and coordinates of rows and columns, with standard errors (:func:`tribit.positions`)."""
 
-    n: int = option(2, "Number of axes.", flag="-n", ge=1)
+    n: int = option(2, "Number of axes, 0 for biases alone.", flag="-n", ge=0)
     polarity: Ids | None = option(
         None,
         "Row ids with a positive coordinate, one for all axes or one for each [the row of the largest one].",

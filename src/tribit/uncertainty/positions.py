@@ -1,11 +1,16 @@
-"""Positions of rows and columns in a few dimensions: a map with axes, signs and units that do not depend on the fit.
+"""Positions of rows and columns: biases, and a map with axes, signs and units that do not depend on the fit.
 
-Factors are determined up to a linear map, and their means up to biases. The interaction scores are not: ``x_ij`` less
-its means over rows and over columns,
+Factors are determined up to a linear map, and their means up to biases. Means of the scores are not,
 
-    Z = (U - 1 u') (V - 1 v')' = L S R',        u, v the means of the rows of U and V,
+    x_ij = level + bias_i + bias_j + z_ij,
 
-with the singular value decomposition on the right. The positions are those of a biplot (Gabriel 1971, "The biplot
+with biases of mean 0 on both sides and interaction scores z of mean 0 in each row and each column. With u and v the
+means of the rows of U and V, the bias of row i is ``a_i + u_i' v`` less its mean, and the interaction scores have the
+singular value decomposition
+
+    Z = (U - 1 u') (V - 1 v')' = L S R'.
+
+The positions are those of a biplot (Gabriel 1971, "The biplot
 graphic display of matrices with application to principal component analysis") with equal spread on both sides,
 
     p_i = sqrt(s) L_i sqrt(d1),    q_j = sqrt(s) R_j sqrt(d2),    s = S / sqrt(d1 d2),
@@ -14,8 +19,12 @@ so that ``p_i' q_j`` is the part of ``z_ij`` on the chosen axes, and s the root 
 positions in as many dimensions are closer to Z. The axes are the principal axes of rows and of columns, the one with
 the largest share of the squared scores first. Axes with equal shares are determined up to a rotation.
 
-With the columns fixed, ``p_i`` is a linear map of ``u_i``, so that it has a normal posterior with the covariance of
-:mod:`tribit.uncertainty.row_covariances`, mapped alike. The uncertainty of the axes themselves is not included.
+With the columns fixed, the bias and the position of a row are a linear map of ``(u_i, a_i)``, so that they have a
+normal posterior with the covariance of :mod:`tribit.uncertainty.row_covariances`, mapped alike. The uncertainty of the
+axes and of the means is not included.
+
+Without axes (``n=0``) the biases are left. For answers to a test and a model of rank 0 they are the abilities and the
+easinesses of a Rasch model.
 """
 
 from __future__ import annotations
@@ -49,16 +58,18 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Side(Answer):
-    """Positions of all rows, or of all columns.
+    """Biases and positions of all rows, or of all columns.
 
     Attributes
     ----------
     ids : array of shape (m,)
         The user's ids where the model has them, else positions from 0.
+    biases : array of shape (m,)
+        Means of the scores, less their mean.
     coordinates : array of shape (m, n)
         Coordinates on the axes.
-    covariances : array of shape (m, n, n) or None
-        Their posterior covariances, if the entries of the fit were given.
+    covariances : array of shape (m, 1 + n, 1 + n) or None
+        Posterior covariances of the bias and the coordinates, if the entries of the fit were given.
     entries : array of shape (m,) or None
         Numbers of observed entries. A position with few of them is shrunk towards the origin.
     name : str
@@ -66,6 +77,7 @@ class Side(Answer):
     """
 
     ids: AnyArray
+    biases: Array
     coordinates: Array
     covariances: Array | None = None
     entries: Counts | None = None
@@ -76,7 +88,7 @@ class Side(Answer):
 
     @property
     def standard_errors(self) -> Array | None:
-        """Standard errors of the coordinates, or None."""
+        """Standard errors of the bias and of the coordinates, or None."""
         if self.covariances is None:
             return None
         return np.sqrt(np.diagonal(self.covariances, axis1=1, axis2=2))
@@ -101,19 +113,20 @@ class Side(Answer):
                 f"{parameter('n', 2)}."
             )
         # The squared radius is chi squared with two degrees of freedom, whose quantile is -2 log(1 - level).
-        variances, directions = np.linalg.eigh(self.covariances[:, :2, :2])
+        variances, directions = np.linalg.eigh(self.covariances[:, 1:3, 1:3])
         across, along = (2 * np.sqrt(-2 * np.log1p(-level) * variances)).T
         angles = np.degrees(np.arctan2(directions[:, 1, 1], directions[:, 0, 1]))
         return np.column_stack([along, across, angles])
 
     def table(self) -> dict[str, AnyArray]:
-        """Return ids, coordinates, standard errors and numbers of entries."""
-        columns: dict[str, AnyArray] = {
-            f"axis_{axis}": values for axis, values in enumerate(self.coordinates.T, 1)
-        }
+        """Return ids, biases and coordinates, each with its standard error, and numbers of entries."""
+        names = ["bias", *(f"axis_{axis + 1}" for axis in range(self.coordinates.shape[1]))]
         errors = self.standard_errors
-        if errors is not None:
-            columns |= {f"se_{axis}": values for axis, values in enumerate(errors.T, 1)}
+        columns: dict[str, AnyArray] = {}
+        for at, values in enumerate([self.biases, *self.coordinates.T]):
+            columns[names[at]] = values
+            if errors is not None:
+                columns[f"se_{names[at]}"] = errors[:, at]
         if self.entries is not None:
             columns["entries"] = self.entries
         check_headings([self.name], columns)
@@ -122,18 +135,23 @@ class Side(Answer):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Positions(Answer):
-    """Positions of rows and columns on the same axes; the inner product of two is a part of their score.
+    """Biases and positions of rows and columns, on the same axes.
+
+    A score is the level, both biases, and the inner product of both positions, but for further axes.
 
     Attributes
     ----------
     rows, columns : Side
-        The positions.
+        Biases and positions.
+    level : float
+        Mean of the scores.
     shares : array of shape (n,)
         Share of each axis in the squared interaction scores, from the largest.
     """
 
     rows: Side
     columns: Side
+    level: float
     shares: Array
 
     def table(self) -> dict[str, AnyArray]:
@@ -149,17 +167,18 @@ class Positions(Answer):
         return {"side": of, "id": ids, **rest}
 
     def facts(self) -> dict[str, str]:
-        """Return the share of each axis."""
-        return {
+        """Return the mean score and the share of each axis."""
+        return {"level": f"{self.level:.4g}"} | {
             f"axis {axis}": f"{share:.1%} of the squared scores less biases"
             for axis, share in enumerate(self.shares.tolist(), 1)
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the positions of both sides and the shares of the axes."""
+        """Return both sides, the mean score and the shares of the axes."""
         return {
             "rows": self.rows.to_dict(),
             "columns": self.columns.to_dict(),
+            "level": self.level,
             "shares": self.shares.tolist(),
         }
 
@@ -167,16 +186,16 @@ class Positions(Answer):
 def positions(
     model: HasFitted | Fitted, seen: Any = None, *, n: int = 2, polarity: Any = None
 ) -> Positions:
-    """Return coordinates of rows and columns, with axes, signs and units that do not depend on the fit.
+    """Return biases and coordinates of rows and columns, with axes, signs and units that do not depend on the fit.
 
     Parameters
     ----------
     model : BinaryMatrixCompletion or Fitted
-        A fitted model with latent factors.
+        A fitted model.
     seen : Observations, sparse matrix or array, optional
         The entries of the fit, which standard errors need. These are missing without a penalty too.
     n : int, default=2
-        Number of axes.
+        Number of axes; 0 for the biases alone.
     polarity : array-like or a single value, optional
         Row ids (or positions from 0) with a positive coordinate: one for all axes or one for each. By default it is
         the row with the largest coordinate, in absolute value, on each axis.
@@ -194,7 +213,7 @@ def positions(
     >>> np.sign(positions(model, n=1, polarity=3).rows.coordinates[:, 0]).tolist()
     [-1.0, -1.0, 1.0, 1.0]
     """
-    fitted, n = as_fitted(model, "positions"), check_count("n", n)
+    fitted, n = as_fitted(model, "positions"), check_count("n", n, 0)
     scores = fitted.scores
     factors = scores.factors.astype("float64")
     with single_threaded_blas():
@@ -204,7 +223,6 @@ def positions(
         left, right = left[:, :n] * sign, right[:, :n] * sign
     sizes = values[:n] / np.sqrt(left.shape[0] * right.shape[0])
     spreads = [np.sqrt(sizes * side.shape[0]) for side in (left, right)]
-    P, Q = left * spreads[0], right * spreads[1]
     covariances: tuple[Any, Any] = (None, None)
     counts: tuple[Any, Any] = (None, None)
     if seen is not None:
@@ -214,13 +232,29 @@ def positions(
             # p_i = Z_i R / sqrt(s d2), and Z_i is linear in u_i; columns alike.
             maps = right / spreads[1], left / spreads[0]
             covariances = _covariances(laplace(model, entries), *maps)
+    means = _means(factors), _means(factors.transposed)
     rows, columns = (
-        Side(axis.names(np.arange(axis.size)), coordinates, covariance, count, axis.name)
-        for axis, coordinates, covariance, count in zip(
-            scores.axes, (P, Q), covariances, counts, strict=True
+        Side(
+            axis.names(np.arange(axis.size)),
+            mean - np.mean(mean),
+            vectors * spread,
+            covariance,
+            count,
+            axis.name,
+        )
+        for axis, mean, vectors, spread, covariance, count in zip(
+            scores.axes, means, (left, right), spreads, covariances, counts, strict=True
         )
     )
-    return Positions(rows, columns, values[:n] ** 2 / np.sum(values**2))
+    shares = values[:n] ** 2 / np.sum(values**2)
+    return Positions(rows, columns, float(np.mean(means[0])), shares)
+
+
+def _means(factors: Factors) -> Array:
+    """Return the mean score of each row."""
+    of_columns = np.mean(factors.column_factors, axis=0)
+    level = factors.intercept + np.mean(factors.column_intercepts)
+    return np.asarray(factors.row_factors @ of_columns + factors.row_intercepts + level)
 
 
 def principal_axes(factors: Factors) -> tuple[Array, Array, Array]:
@@ -256,14 +290,9 @@ def signs(vectors: Array, axis: Axis, polarity: Any = None) -> Array:
 def _check_axes(n: int, known: int) -> None:
     if n <= known:
         return
-    if not known:
-        raise InvalidInputError(
-            "The model has no latent factors, so that scores differ by biases alone and there are no positions; fit it "
-            f"with {parameter('rank', n)}."
-        )
     raise InvalidInputError(
         f"The scores have {known} {'axis' if known == 1 else 'axes'} beside biases; pass {parameter('n', known)}, or "
-        f"fit with {parameter('rank', n)}."
+        f"fit a model with {parameter('rank', n)}."
     )
 
 
@@ -283,21 +312,26 @@ def _has_prior(fitted: Fitted) -> bool:
 
 
 def _covariances(posterior: Posterior, to_rows: Array, to_columns: Array) -> tuple[Array, Array]:
-    """Return the covariances of the positions on both sides.
+    """Return the covariances of biases and positions on both sides.
 
     For an average of several fits these are of its first member, whose scores stand for those of the average.
     """
     factors = posterior.fitted.factors.astype("float64")
-    U, V = (side - np.mean(side, axis=0) for side in factors.arrays[:2])
-    return _mapped(posterior.rows, V.T @ to_rows), _mapped(posterior.columns, U.T @ to_columns)
+    return (
+        _mapped(posterior.rows, factors.column_factors, to_rows),
+        _mapped(posterior.columns, factors.row_factors, to_columns),
+    )
 
 
-def _mapped(side: RowPosterior, by: Array) -> Array:
-    """Return ``by' S_i by`` for the covariance of the factors of every row."""
-    k, n = by.shape
-    found = np.empty((side.packed.shape[0], n, n))
-    step = max(1, BLOCK // side.vectors.shape[1] ** 2)
+def _mapped(side: RowPosterior, others: Array, axes: Array) -> Array:
+    """Return ``B' S_i B`` for every row, B the map from ``(u_i, a_i)`` to the bias and the position."""
+    mean = np.mean(others, axis=0)
+    by = np.column_stack([mean, (others - mean).T @ axes])
+    if side.vectors.shape[1] > mean.size:
+        by = np.vstack([by, np.eye(1, by.shape[1])])
+    found = np.empty((side.packed.shape[0], by.shape[1], by.shape[1]))
+    step = max(1, BLOCK // max(by.shape) ** 2)
     for start in range(0, found.shape[0], step):
         here = np.arange(start, min(start + step, found.shape[0]))
-        found[here] = by.T @ side.covariances(here)[:, :k, :k] @ by
+        found[here] = by.T @ side.covariances(here) @ by
     return found
