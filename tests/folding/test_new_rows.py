@@ -169,11 +169,9 @@ def test_ids_decide_which_column_is_which():
         )
     with pytest.raises(InvalidInputError, match="knows the row 'r1' already: add entries to it"):
         model.fold_in(with_ids(A[:1], ["r1"], names))
-    with pytest.raises(InvalidInputError, match="The column 'c99' is unknown to the model: add it"):
-        model.fold_in(with_ids(A[:1, :1], ["new"], ["c99"]))
-    with pytest.raises(
-        InvalidInputError, match="The model's rows have ids and the new ones have none"
-    ):
+    with pytest.raises(InvalidInputError, match="The column 'c99' is unknown to the model; "):
+        model.fold_in(with_ids(A[:1, :1], ["new"], ["c99"]), unknown="error")
+    with pytest.raises(InvalidInputError, match="fitted on column ids but the entries have none"):
         model.fold_in(A[:2])
 
 

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from starlette.testclient import TestClient
 
@@ -150,3 +151,112 @@ def test_no_id_is_sought_among_very_many():
     assert axis.suggestion("User 77") == ""
     numbers = Axis("row", 10**5, np.arange(10**5))
     assert numbers.suggestion("user 77") == "did you mean 77?"
+
+
+def entries(columns, labels=(1, -1, 1), rows=("new",) * 3):
+    frame = pd.DataFrame({"user": rows, "film": columns, "label": labels})
+    return Observations.from_frame(frame, row="user", column="film", value="label")
+
+
+def test_one_unknown_column_does_not_refuse_a_fold_in(recommender):
+    known = entries(["film 1", "film 2"], (1, -1), ("new",) * 2)
+    given = entries(["film 1", "film 2", "Film 3"])
+    expected = recommender.fold_in(known)
+    for fitted in (recommender, recommender.model_):
+        prior = {} if fitted is recommender else {"prior": "new"}
+        with pytest.warns(UnknownIdWarning, match=r"1 of the 3 entries .* mean 'film 3'\?\)"):
+            found = fitted.fold_in(given, **prior)
+        np.testing.assert_array_equal(
+            found.predict_proba(["new"] * 12, FILMS), expected.predict_proba(["new"] * 12, FILMS)
+        )
+        with pytest.raises(UnknownIdError, match=r"'Film 3' is unknown .* mean 'film 3'\?"):
+            fitted.fold_in(given, unknown="error")
+    assert found.shape_ == (17, 12)
+
+
+def test_one_unknown_row_does_not_refuse_a_fold_in_of_columns(recommender):
+    given = entries(["new"] * 3, rows=["196", "user197", "198"])
+    with pytest.warns(UnknownIdWarning, match=r"1 of the 3 entries .* mean '197'\?\)"):
+        found = recommender.fold_in(given, axis="columns")
+    assert found.shape_ == (16, 13)
+
+
+def test_entries_of_new_rows_are_asked_about_without_the_unknown_columns(recommender):
+    known = entries(["film 1", "film 2"], (1, -1), ("new",) * 2)
+    given = entries(["film 1", "film 2", "nope"])
+    for ask in (
+        lambda **given: recommender.recommend(**given, n=3, level=None).columns[0].tolist(),
+        lambda **given: recommender.predictions(**given).probabilities.tolist(),
+        lambda **given: recommender.explain(column="film 5", **given).x,
+    ):
+        with pytest.warns(UnknownIdWarning, match="'nope'"):
+            assert ask(entries=given) == ask(entries=known)
+        with pytest.raises(UnknownIdError, match="'nope'"):
+            ask(entries=given, unknown="error")
+
+
+@pytest.mark.parametrize(
+    ("cell", "basis"),
+    [
+        (("eve", "film 3"), "column alone"),
+        (("196", "new"), "row alone"),
+        (("eve", "new"), "average"),
+    ],
+)
+def test_a_cell_of_an_unknown_row_or_column_is_explained_by_what_is_known(
+    recommender, run, path, cell, basis
+):
+    with pytest.warns(UnknownIdWarning):
+        found = recommender.explain(*cell)
+    with pytest.warns(UnknownIdWarning):
+        expected = recommender.predictions(cell)
+    assert (found.row, found.column, found.basis) == (*cell, basis)
+    assert found.basis == expected.basis[0]
+    assert found.probability == pytest.approx(expected.probabilities[0], abs=1e-7)
+    assert sum(found.parts.values()) == pytest.approx(found.x)
+    code, out, err = run("explain", path, *cell, "--json")
+    assert (code, json.loads(out)["basis"], "Warning" in err) == (0, basis, True)
+    code, _, _ = run("explain", path, *cell, "--unknown", "error")
+    assert code == 2
+
+
+def test_neighbours_of_unknown_ids_are_left_out(recommender, run, path):
+    expected = recommender.similar(columns=["film 3"], n=2)
+    with pytest.warns(UnknownIdWarning, match=r"the column 'Film 4' .* left out"):
+        found = recommender.similar(columns=["film 3", "Film 4"], n=2)
+    assert found.to_dict() == expected.to_dict()
+    with pytest.raises(UnknownIdError, match=r"did you mean 'film 4'\?"):
+        recommender.similar(columns=["Film 4"])
+    code, out, err = run("similar", path, "--column", "film 3,nope", "-n", 2, "--json")
+    assert (code, json.loads(out)) == (0, expected.to_dict())
+    assert "'nope'" in err
+
+
+def test_positions_beyond_those_of_a_model_without_ids_are_errors(tmp_path, run):
+    model = BinaryMatrixCompletion(rank=1, l2=1.0, search=False, n_jobs=1)
+    fitted = Recommender(model, random_state=0).fit(np.array([[1, -1, 1], [1, 1, -1]]))
+    fitted.save(tmp_path / "m.tribit")
+    for level in ("none", "0.9"):
+        code, _, err = run("recommend", tmp_path / "m.tribit", "--for", "2", "--level", level)
+        assert (code, err) == (2, "Error: The model has no row '2': its rows are 0 to 1.\n")
+
+
+def test_unknown_numbers_are_numbers_in_the_answer_of_a_model_with_numbers(tmp_path, run):
+    labels = np.random.default_rng(0).choice([-1, 0, 1], (12, 8))
+    i, j = np.nonzero(labels)
+    seen = Observations(i, j, labels[i, j], (12, 8), np.arange(100, 112), np.arange(8))
+    model = BinaryMatrixCompletion(rank=1, l2=1.0, search=False, n_jobs=1)
+    Recommender(model, random_state=0).fit(seen).save(tmp_path / "m.tribit")
+    for level in ("none", "0.9"):
+        _, out, _ = run(
+            "recommend",
+            tmp_path / "m.tribit",
+            "--for",
+            "103,7,u103",
+            "-n",
+            "1",
+            "--level",
+            level,
+            "--json",
+        )
+        assert [each["row"] for each in json.loads(out)] == [103, 7, "u103"]

@@ -244,15 +244,15 @@ def test_a_model_without_ids_counts_from_0(client_of, tmp_path):
         assert found.json()["lists"][0]["row"] == 3
         assert_list(items(found), expected)
     pair = {"pairs": [{"row": 3, "column": 40}]}
-    assert client.post("/predict", json=pair).json()["predictions"][0]["basis"] == "row alone"
+    refused = client.post("/predict", json=pair)
+    assert (refused.status_code, "are 0 to 24" in refused.json()["error"]) == (404, True)
     entries = [{"column": int(column[1:]), "label": label} for column, label in LABELS.items()]
     given = Observations([0] * 4, [7, 2, 19, 11], list(LABELS.values()), (1, 25))
     expected = recommender.fold_in(given).recommend([40], 4, level=None)
     assert_list(items(client.post("/recommend", json={"entries": entries, "n": 4})), expected)
-    beyond = client.post("/recommend", json={"rows": [40]})
-    assert beyond.json()["lists"][0]["basis"] == "popularity"
-    refused = client.post("/recommend", json={"rows": [40], "level": 0.5})
-    assert (refused.status_code, "are 0 to 39" in refused.json()["error"]) == (404, True)
+    for level in (None, 0.5):
+        refused = client.post("/recommend", json={"rows": [40], "level": level})
+        assert (refused.status_code, "are 0 to 39" in refused.json()["error"]) == (404, True)
 
 
 def test_whole_numbers_stay_numbers_in_answers(client_of, tmp_path):

@@ -81,10 +81,15 @@ def test_bad_queries(client, path, status, words):
 @pytest.mark.parametrize(
     ("path", "body", "status", "words"),
     [
-        ("/explain", {"row": "nobody", "column": "c1"}, 404, "not fitted on the row id 'nobody'"),
         (
             "/explain",
-            {"row": "r1", "column": "nothing"},
+            {"row": "nobody", "column": "c1", "unknown": "error"},
+            404,
+            "not fitted on the row id 'nobody'",
+        ),
+        (
+            "/explain",
+            {"row": "r1", "column": "nothing", "unknown": "error"},
             404,
             "not fitted on the column id 'nothing'",
         ),

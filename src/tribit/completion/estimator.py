@@ -434,6 +434,7 @@ class BinaryMatrixCompletion(FactorModel):
         prior: str = "fit",
         row_features: Any = None,
         column_features: Any = None,
+        unknown: str = "skip",
     ) -> Self:
         """Return a copy of the model with new rows (or columns) added, everything else fixed.
 
@@ -453,19 +454,27 @@ class BinaryMatrixCompletion(FactorModel):
             whose entries the columns were not fitted on.
         row_features, column_features : data frame, sparse matrix or array, optional
             Features of the new rows (or columns), as in :meth:`fit`.
+        unknown : {"skip", "error"}, default="skip"
+            Whether entries in columns (or rows) that the model was not fitted on are left out, with a warning, or an
+            error.
 
         Returns
         -------
         BinaryMatrixCompletion
             With the new rows after those it had; this model stays as it is.
         """
-        from tribit.folding import fold_in  # noqa: PLC0415 - predictions need no folding
+        from tribit.folding import entries_at_known, fold_in  # noqa: PLC0415 - predictions need no folding
 
         check_is_fitted(self)
+        given = None
+        if X is not None:
+            given = entries_at_known(
+                as_observations(X, like_at=self.like_at), self.axes_, unknown, axis
+            )
         return self.with_fitted(
             fold_in(
                 self.fitted_,
-                None if X is None else as_observations(X, like_at=self.like_at),
+                given,
                 axis=axis,
                 prior=prior,
                 row_features=row_features,

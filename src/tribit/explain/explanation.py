@@ -69,6 +69,8 @@ class Explanation(Answer):
         The event of the probability: "a like", or the identified event.
     others : tuple of EntryEffect
         Observed entries with smaller effects, where ``entries`` has only the first.
+    basis : str
+        "model"; "column alone" or "row alone" if the row or the column is unknown to the model; "average" if both are.
     """
 
     row: Any
@@ -80,6 +82,7 @@ class Explanation(Answer):
     residual: float
     meaning: str = LIKE
     others: tuple[EntryEffect, ...] = ()
+    basis: str = "model"
 
     def first(self, n: int) -> Explanation:
         """Return the explanation with the first ``n`` entries; the remaining ones are in ``others``."""
@@ -119,6 +122,7 @@ class Explanation(Answer):
             "n_entries": len(self.entries) + len(self.others),
             "residual": float(self.residual),
             "meaning": str(self.meaning),
+            "basis": self.basis,
         }
 
     def text(self, most: int | None = None) -> str:
@@ -138,6 +142,8 @@ class Explanation(Answer):
             lines.append(
                 f"At the row's own minimum, where effects are computed, x is {self.x - self.residual:+.3f}."
             )
+        if self.basis != "model":
+            lines.append(f"The model was not fitted on one of the two ids; basis: {self.basis}.")
         if self.meaning != LIKE:
             lines.append(f"Probabilities are of {self.meaning}.")
         return "\n".join(lines)

@@ -15,7 +15,15 @@ from tribit.data.axis import Axes, Axis, Positions, check_new, first_true, longe
 from tribit.data.features import Group, table_axis
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations
-from tribit.errors import InvalidInputError, TribitWarning, parameter, warn
+from tribit.errors import (
+    InvalidInputError,
+    TribitWarning,
+    UnknownIdError,
+    UnknownIdWarning,
+    parameter,
+    quoted,
+    warn,
+)
 from tribit.folding.row_solver import RowSolver, bare_rows
 from tribit.model.factors import Factors
 from tribit.model.features import mask_of, side_design, with_feature_regressions
@@ -130,6 +138,42 @@ def fold_in(
     return _with_rows(fitted, entries, (row_features, column_features), prior, n_jobs)
 
 
+#: Source and advice of an error about entries of new rows that are not in the columns of the model.
+SAME_COLUMNS = ("the entries have", "pass entries of the same matrix")
+
+
+def entries_at_known(
+    given: Observations, ours: Axes, unknown: str = "skip", axis: str = "rows"
+) -> Observations:
+    """Return the entries of new rows in known columns (of new columns in known rows).
+
+    Others are left out with a warning, or an error if ``unknown`` is "error".
+    """
+    side = 1 - AXES.index(check_choice("axis", axis, AXES))
+    check_choice("unknown", unknown, ("skip", "error"))
+    known, theirs, at = ours[side], given.axes[side], (given.rows, given.columns)[side]
+    lost = known.match(theirs, *SAME_COLUMNS)[at] < 0
+    if (first := first_true(lost)) is None:
+        return given
+    stranger = theirs.names(at[first : first + 1]).tolist()[0]
+    near = known.suggestion(stranger)
+    advice = near or f"add it with fold_in(..., axis='{known.name}s'), or use update."
+    if unknown == "error" or str(stranger) in known.by_text:  # an id of another type is a mistake
+        raise UnknownIdError(
+            f"The {known.name} {quoted(stranger)} is unknown to the model; {advice}"
+        )
+    n = int(np.count_nonzero(lost))
+    warn(
+        UnknownIdWarning(
+            f"{n} of the {len(given)} entries have a {known.name} that the model was not fitted on, such as "
+            f"{quoted(stranger)}{near and f' ({near})'}: they are left out ({parameter('unknown', 'error')} refuses "
+            "unknown ids)."
+        )
+    )
+    here = np.flatnonzero(~lost)
+    return given.take(here) if here.size else empty_observations(*given.axes)
+
+
 def _with_rows(
     fitted: Fitted,
     given: Observations | None,
@@ -148,15 +192,8 @@ def _with_rows(
         given = empty_observations(table_axis(features, ours.rows), ours.columns)
     new = replace(given.axes.rows, name=ours.rows.name)
     check_new(ours.rows, new)
-    columns = ours.columns.match(
-        given.axes.columns, "the entries have", f"pass entries of the same {ours.columns.name}s"
-    )
-    if (lost := first_true(columns[given.columns] < 0)) is not None:
-        name = quoted_id(given.axes.columns.ids, given.columns[lost])
-        raise InvalidInputError(
-            f"The {ours.columns.name} {name} is unknown to the model: add it with "
-            f"fold_in(..., axis='{ours.columns.name}s'), or use update."
-        )
+    given = entries_at_known(given, ours, "error")
+    columns = ours.columns.match(given.axes.columns, *SAME_COLUMNS)
     entries = place_entries(given, given.rows, columns[given.columns], new, ours.columns)
     _warn_of_unknown_rows(entries, features, ours.columns.name)
     groups = fitted.members[0].maps[0].groups(new, features)

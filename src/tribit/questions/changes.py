@@ -9,10 +9,18 @@ from tribit.data.axis import Axis
 from tribit.data.observations import Observations
 from tribit.data.reading import Records
 from tribit.errors import InvalidInputError
-from tribit.folding import fold_in, update
+from tribit.folding import entries_at_known, fold_in, update
 from tribit.folding.new_rows import AXES, PRIORS
 from tribit.questions.base import Change, option
-from tribit.questions.kinds import Entries, Table, Texts, find, ids_of_axis_type, new_entries
+from tribit.questions.kinds import (
+    Entries,
+    Table,
+    Texts,
+    find,
+    ids_of_axis_type,
+    new_entries,
+    unknown_option,
+)
 
 if TYPE_CHECKING:
     from tribit.recommender import Recommender
@@ -33,10 +41,14 @@ class FoldIn(Change):
     row_features: Table | None = option(None, "Features of the new rows.")
     column_features: Table | None = option(None, "Features of the new columns.")
     prior: str = option("new", "Penalty for the new rows.", choices=tuple(PRIORS))
+    unknown: str = unknown_option(of="columns of the entries")
 
     def apply(self, recommender: Recommender) -> Recommender:
         """Return the changed copy."""
-        given = None if self.entries is None else new_entries(recommender, self.entries)
+        given = None
+        if self.entries is not None:
+            given = new_entries(recommender, self.entries)
+            given = entries_at_known(given, recommender.axes_, self.unknown, self.axis)
         known = recommender.with_rho()
         fitted = fold_in(
             known.model_.fitted_,

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass
-from typing import TYPE_CHECKING
+import warnings
+from dataclasses import MISSING, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tribit.errors import InvalidInputError
+from tribit.data.axis import Axis
+from tribit.errors import InvalidInputError, TribitWarning
 from tribit.explain import Explanation, explain
+from tribit.folding import fold_in
+from tribit.folding.new_rows import AXES, empty_observations
+from tribit.model.fitted import Fitted
 from tribit.questions.base import OMIT, Question, option
-from tribit.questions.kinds import Entries, Ids, entries_of_new_rows, find
+from tribit.questions.kinds import (
+    Entries,
+    Ids,
+    axis_of_strangers,
+    distinct_at,
+    entries_of_new_rows,
+    find_or_warn,
+    unknown_option,
+)
+from tribit.questions.predict import ANSWERED, BASES
 
 if TYPE_CHECKING:
     from tribit.recommender import Recommender
@@ -31,6 +45,7 @@ class Explain(Question[Explanation]):
     entries: Entries | None = option(
         None, "Entries of one new row, instead of a row id.", command=OMIT
     )
+    unknown: str = unknown_option("the known row or column alone", choices=("popularity", "error"))
 
     def answer(self, recommender: Recommender) -> Explanation:
         """Return the explanation."""
@@ -39,7 +54,7 @@ class Explain(Question[Explanation]):
             raise InvalidInputError("Pass a column, and either a row or the entries of a new row.")
         recommender.require_entries(REASON, again=True)
         if self.entries is not None:
-            given = entries_of_new_rows(recommender, self.entries)
+            given = entries_of_new_rows(recommender, self.entries, self.unknown)
             if given.shape[0] != 1:
                 raise InvalidInputError(
                     f"The entries belong to {given.shape[0]} new rows; pass those of one."
@@ -49,9 +64,22 @@ class Explain(Question[Explanation]):
         recommender = recommender.with_rho()
         seen = recommender.require_entries(REASON, again=True)
         axes, model = recommender.axes_, recommender.model_
-        i, j = (
-            axis.names(find(axis, given))
-            for axis, given in zip(axes, (row, self.column), strict=True)
-        )
-        found = explain(model.fitted_, i, j, seen, n_jobs=model.n_jobs)
+        fitted, ids, known = model.fitted_, list[Any](), list[int]()
+        for side, (axis, given) in enumerate(zip(axes, (row, self.column), strict=True)):
+            places = find_or_warn(recommender, side, given, self.unknown, ANSWERED[self.unknown])
+            known.append(int((places >= 0).all()))
+            ids.append(axis.names(places))
+            if not known[side]:
+                strangers = axis_of_strangers(axis, distinct_at(given, np.flatnonzero(places < 0)))
+                fitted, ids[side] = _with_unknown(fitted, side, strangers), strangers.ids
+        found = explain(fitted, ids[0], ids[1], seen, n_jobs=model.n_jobs)
+        found = replace(found, basis=str(BASES[known[0], known[1]]))
         return found if self.n is None else found.first(self.n)
+
+
+def _with_unknown(fitted: Fitted, side: int, strangers: Axis) -> Fitted:
+    """Return a fit with rows (or columns) of which nothing is known."""
+    axes = (strangers, fitted.axes.columns) if side == 0 else (fitted.axes.rows, strangers)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TribitWarning)  # the answer has its basis
+        return fold_in(fitted, empty_observations(*axes), axis=AXES[side])

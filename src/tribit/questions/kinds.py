@@ -7,6 +7,7 @@ the table of the fit. HTTP passes JSON. Texts and records have ids as text, so t
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -28,7 +29,7 @@ from tribit.errors import (
     quoted,
     warn,
 )
-from tribit.folding.new_rows import place_entries
+from tribit.folding.new_rows import entries_at_known, place_entries
 from tribit.questions.base import option
 
 if TYPE_CHECKING:
@@ -114,12 +115,17 @@ def find_or_warn(
     places = find(axis, ids, unknown_is_error=unknown == "error")
     lost = np.flatnonzero(places < 0)
     if lost.size:
-        given = ids.values if isinstance(ids, Texts) else _as_ids(as_list(ids)).tolist()
-        strangers = list(dict.fromkeys(given[at] for at in lost.tolist()))
+        strangers = distinct_at(ids, lost)
         if lost.size == places.size and not answered:
             raise unknown_id(axis, strangers[0])
         warn_of_unknown(recommender, side, strangers, answered or "left out")
     return places
+
+
+def distinct_at(ids: Any, places: Positions) -> list[Any]:
+    """Return the distinct ids at some places of a list, in its order."""
+    given = ids.values if isinstance(ids, Texts) else _as_ids(as_list(ids)).tolist()
+    return list(dict.fromkeys(given[at] for at in places.tolist()))
 
 
 def warn_of_unknown(
@@ -127,9 +133,13 @@ def warn_of_unknown(
 ) -> None:
     """Warn of distinct ids that the model was not fitted on, and say how they are answered.
 
-    An id of the model's in another type, such as 7 for "7", is an error.
+    An id of the model's in another type, such as 7 for "7", is an error, and a position without ids.
     """
     axis, name = recommender.axes_[side], recommender.headings[side]
+    if axis.ids is None:
+        raise UnknownIdError(
+            f"The model has no {axis.name} {quoted(strangers[0])}: its {axis.name}s are 0 to {axis.size - 1}."
+        )
     for each in strangers:
         if str(each) in axis.by_text:
             raise unknown_id(axis, each)
@@ -165,6 +175,19 @@ def unknown_id(axis: Axis, text: Any) -> UnknownIdError:
         f"The model was not fitted on the {axis.name} id {quoted(text)}; "
         f"{axis.suggestion(text) or f'pass one such as {quoted_id(axis.ids, 0)}.'}"
     )
+
+
+def axis_of_strangers(axis: Axis, strangers: Sequence[Any]) -> Axis:
+    """Return the axis of ids that the model was not fitted on, numbers in text as numbers if the model's ids are."""
+    assert axis.ids is not None
+    numbers = axis.ids.dtype.kind in "iu"
+    ids = [
+        int(each)
+        if numbers and isinstance(each, str) and re.fullmatch("0|[1-9][0-9]*", each)
+        else each
+        for each in strangers
+    ]
+    return Axis(axis.name, len(ids), np.fromiter(ids, dtype=object, count=len(ids)))
 
 
 def ids_of_axis_type(axis: Axis, texts: AnyArray | TextColumn) -> AnyArray:
@@ -263,9 +286,10 @@ def new_entries(recommender: Recommender, given: Any) -> Observations:
     return named_alike.observations()
 
 
-def entries_of_new_rows(recommender: Recommender, given: Any) -> Observations:
-    """Return entries of new rows; a known row is an error."""
+def entries_of_new_rows(recommender: Recommender, given: Any, unknown: str) -> Observations:
+    """Return entries of new rows in known columns; a known row is an error, and an unknown column as it is treated."""
     found, axis = new_entries(recommender, given), recommender.axes_.rows
+    found = entries_at_known(found, recommender.axes_, "error" if unknown == "error" else "skip")
     if axis.ids is not None and found.axes.rows.ids is not None:
         for each in found.axes.rows.ids.tolist():
             if str(each) in axis.by_text:

@@ -140,7 +140,7 @@ class Predict(Question[Predictions]):
 
     def _of_new(self, recommender: Recommender) -> Predictions:
         """Return predictions for new rows from their entries."""
-        given = entries_of_new_rows(recommender, self.entries)
+        given = entries_of_new_rows(recommender, self.entries, self.unknown)
         scores, _ = recommender.new_rows(given)
         axis = recommender.axes_.columns
         columns, n_skipped = np.arange(axis.size), 0

@@ -10,26 +10,23 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tribit.data.axis import AnyArray, Axis, Positions, as_list
+from tribit.data.axis import Positions
 from tribit.data.observations import Observations
 from tribit.errors import (
     InvalidInputError,
     InvalidTypeError,
     TribitWarning,
-    UnknownIdError,
-    parameter,
-    quoted,
 )
 from tribit.folding.new_rows import empty_observations
 from tribit.questions.base import OMIT, Question, option
 from tribit.questions.kinds import (
     Entries,
     Ids,
-    Texts,
+    axis_of_strangers,
+    distinct_at,
     entries_of_new_rows,
     find,
     find_or_warn,
-    ids_of_axis_type,
     known_entries,
     unknown_option,
 )
@@ -127,7 +124,9 @@ class Recommend(Question[Recommendations]):
     def _places(self, recommender: Recommender) -> tuple[Positions, Observations | None]:
         """Return positions of rows, -1 for unknown ones, and entries of new rows; unknown rows have none."""
         if self.entries is not None:
-            return np.zeros(0, dtype=np.int64), entries_of_new_rows(recommender, self.entries)
+            return np.zeros(0, dtype=np.int64), entries_of_new_rows(
+                recommender, self.entries, self.unknown
+            )
         axes = recommender.axes_
         if self.rows is None:
             return np.arange(axes.rows.size), None
@@ -136,8 +135,8 @@ class Recommend(Question[Recommendations]):
         unknown = places < 0
         if self.unknown == "skip" or not unknown.any():
             return places, None
-        ids = _distinct_ids(self.rows, unknown)
-        return places, empty_observations(Axis(axes.rows.name, ids.size, ids), axes.columns)
+        strangers = axis_of_strangers(axes.rows, distinct_at(self.rows, np.flatnonzero(unknown)))
+        return places, empty_observations(strangers, axes.columns)
 
     def _with_rows(
         self, recommender: Recommender, new: Observations, unknown: NDArray[np.bool_]
@@ -145,8 +144,7 @@ class Recommend(Question[Recommendations]):
         """Return a recommender with the new rows, positions of all rows, and a mask of rows without entries."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TribitWarning)  # their basis is in the answer
-            texts = isinstance(self.rows, Texts)
-            recommender = recommender.fold_in(_with_typed_ids(recommender, new) if texts else new)
+            recommender = recommender.fold_in(new)
         if self.entries is None:
             return recommender, find(recommender.axes_.rows, self.rows), unknown
         n = recommender.shape_[0]
@@ -164,25 +162,6 @@ class Recommend(Question[Recommendations]):
             n_skipped=len(given) - (0 if top.seen is None else top.seen.nnz),
             names=recommender.headings,
         )
-
-
-def _distinct_ids(rows: Any, unknown: NDArray[np.bool_]) -> AnyArray:
-    """Return the distinct ids of the unknown rows."""
-    given = rows.values if isinstance(rows, Texts) else as_list(rows)
-    ids = np.fromiter(given, dtype=object)[unknown]
-    return np.fromiter(dict.fromkeys(ids.tolist()), dtype=object)
-
-
-def _with_typed_ids(recommender: Recommender, new: Observations) -> Observations:
-    """Return new rows without entries, with ids in the type of the model's."""
-    known, (rows, columns) = recommender.axes_.rows, new.axes
-    assert rows.ids is not None
-    if known.ids is None:
-        raise UnknownIdError(
-            f"The model has no row {quoted(rows.ids[0])}: its rows are 0 to {known.size - 1}; check "
-            f"{parameter('rows')}."
-        )
-    return empty_observations(replace(rows, ids=ids_of_axis_type(known, rows.ids)), columns)
 
 
 def _not_none(given: Any) -> Any:

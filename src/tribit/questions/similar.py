@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tribit.errors import InvalidInputError, parameter
 from tribit.explain.neighbours import Neighbours, similar
 from tribit.questions.base import Question, option
-from tribit.questions.kinds import Ids, find
+from tribit.questions.kinds import Ids, find_or_warn, unknown_option
 
 if TYPE_CHECKING:
     from tribit.recommender import Recommender
@@ -21,6 +21,7 @@ class Similar(Question[Neighbours]):
     rows: Ids | None = option(None, "Row ids.", flag="--row")
     columns: Ids | None = option(None, "Column ids.", flag="--column")
     n: int = option(10, "Number of neighbours.", flag="-n", ge=1)
+    unknown: str = unknown_option()
 
     def answer(self, recommender: Recommender) -> Neighbours:
         """Return the neighbours."""
@@ -29,6 +30,7 @@ class Similar(Question[Neighbours]):
         side, given = ("columns", self.columns) if self.rows is None else ("rows", self.rows)
         number = ("rows", "columns").index(side)
         axis = recommender.axes_[number]
-        ids = axis.names(find(axis, given))
+        places = find_or_warn(recommender, number, given, self.unknown)
+        ids = axis.names(places[places >= 0])
         found = similar(recommender.model_, n=self.n, seen=recommender.seen_, **{side: ids})
         return replace(found, name=recommender.headings[number])
