@@ -123,7 +123,7 @@ def skipped_remark(count: int) -> str:
     return f" ({count} with unknown ids left out)" if count else ""
 
 
-def as_json_values(value: Any) -> Any:
+def as_json_values(value: object) -> Any:
     """Return a value for JSON: NumPy's numbers as Python's, and None for infinite numbers and NaN."""
     if isinstance(value, Mapping):
         return {str(name): as_json_values(each) for name, each in value.items()}
@@ -136,7 +136,7 @@ def as_json_values(value: Any) -> Any:
     return value
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.4g}"
     text = printable(str(value))

@@ -7,9 +7,10 @@ NumPy that is NumPy itself, and nothing else is imported.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 __all__ = [
     "add_in_place",
@@ -23,6 +24,9 @@ __all__ = [
 ]
 
 
+#: Arrays of NumPy, or of a device with the same operators.
+Array: TypeAlias = NDArray[np.floating[Any]]
+
 #: Number of products that are summed in single precision; these sums are added in float64.
 SINGLE_PRECISION_RUN = 2**14
 
@@ -30,12 +34,12 @@ SINGLE_PRECISION_RUN = 2**14
 _namespaces: dict[type, Any] = {}
 
 
-def is_numpy(array: Any) -> bool:
+def is_numpy(array: object) -> bool:
     """Return whether an array is one of NumPy."""
     return isinstance(array, np.ndarray)
 
 
-def namespace(array: Any) -> Any:
+def namespace(array: object) -> Any:
     """Return the module with the functions for an array, by the names of the array API standard."""
     if is_numpy(array):
         return np
@@ -47,12 +51,12 @@ def namespace(array: Any) -> Any:
     return _namespaces[kind]
 
 
-def dot(left: Any, right: Any) -> float:
+def dot(left: Array, right: Array) -> float:
     """Return the sum of the products of two arrays of one shape, summed in float64 where these are in float32."""
     return dots((left, right))[0]
 
 
-def dots(*pairs: tuple[Any, Any]) -> list[float]:
+def dots(*pairs: tuple[Array, Array]) -> list[float]:
     """Return :func:`dot` of each pair; with one transfer from a device."""
     if is_numpy(pairs[0][0]):
         return [_dot(left, right) for left, right in pairs]
@@ -62,7 +66,7 @@ def dots(*pairs: tuple[Any, Any]) -> list[float]:
     return found
 
 
-def _dot(left: Any, right: Any) -> float:
+def _dot(left: Array, right: Array) -> float:
     if left.dtype == np.float64:
         return float(np.vdot(left, right))
     left, right, n = left.ravel(), right.ravel(), SINGLE_PRECISION_RUN
@@ -70,7 +74,7 @@ def _dot(left: Any, right: Any) -> float:
     return sum((float(np.vdot(left[i : i + n], right[i : i + n])) for i in starts), 0.0)
 
 
-def add_in_place(total: Any, more: Any) -> Any:
+def add_in_place(total: Array, more: Array) -> Array:
     """Return the sum of two arrays, computed in place where the first has its dtype."""
     if namespace(total).result_type(total, more) != total.dtype:
         return total + more
@@ -78,19 +82,21 @@ def add_in_place(total: Any, more: Any) -> Any:
     return total
 
 
-def full_beside(shape: tuple[int, ...], value: float, beside: Any) -> Any:
+def full_beside(shape: tuple[int, ...], value: float, beside: Array) -> Array:
     """Return a constant array: in float64 beside an array of NumPy, else with the dtype and device of ``beside``."""
     if is_numpy(beside):
         return np.full(shape, value)
-    return namespace(beside).full(shape, value, dtype=beside.dtype, device=beside.device)
+    found: Array = namespace(beside).full(shape, value, dtype=beside.dtype, device=beside.device)
+    return found
 
 
-def match_device(array: Any, beside: Any) -> Any:
+def match_device(array: Array, beside: Array) -> Array:
     """Return an array of NumPy with the device and dtype of another one; unchanged beside an array of NumPy."""
     if is_numpy(beside) or not is_numpy(array):
         return array
     xp = namespace(beside)
-    return xp.asarray(np.ascontiguousarray(array), dtype=beside.dtype, device=beside.device)
+    found: Array = xp.asarray(np.ascontiguousarray(array), dtype=beside.dtype, device=beside.device)
+    return found
 
 
 def to_numpy(array: Any) -> Any:

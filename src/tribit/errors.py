@@ -49,7 +49,7 @@ _IMPORTING = "<frozen importlib"
 _WITHIN = (f"{Path(__file__).parent}{os.sep}", _IMPORTING)
 
 
-def parameter(name: str, value: Any = ...) -> str:
+def parameter(name: str, value: object = ...) -> str:
     """Return the mention of a parameter, with a value where one is given, for the text of an error or warning."""
     if value is ...:
         return _mention(name, name, "")
@@ -70,7 +70,7 @@ def _mention(*parts: str) -> str:
     return "\ue000" + "\ue001".join(parts) + "\ue002"
 
 
-def _option_value(value: Any) -> str:
+def _option_value(value: object) -> str:
     """Return a value as it is typed after an option."""
     if isinstance(value, tuple):
         return " ".join(map(_option_value, value))
@@ -201,7 +201,7 @@ def printable(text: str) -> str:
     return "".join(mark if mark.isprintable() else repr(mark)[1:-1] for mark in text)
 
 
-def quoted(value: Any) -> str:
+def quoted(value: object) -> str:
     """Return a value as Python writes it: on one line, a long one shortened.
 
     Examples

@@ -39,7 +39,7 @@ class FactorModel(MatrixEstimator):
 
     scores_: Scores
 
-    def decision_function(self, rows: Any, columns: Any) -> Array:
+    def decision_function(self, rows: object, columns: object) -> Array:
         """Return ``x`` for pairs of rows and columns.
 
         Parameters
@@ -55,7 +55,7 @@ class FactorModel(MatrixEstimator):
         check_is_fitted(self)
         return self.scores_.x(*self.scores_.axes.pairs(rows, columns))
 
-    def predict_proba(self, rows: Any, columns: Any) -> Array:
+    def predict_proba(self, rows: object, columns: object) -> Array:
         """Return the probability of a like for pairs of rows and columns (see :meth:`decision_function`).
 
         For a model fitted to likes alone without a ``rho`` it is the probability that the cell is observed and liked;
@@ -64,7 +64,7 @@ class FactorModel(MatrixEstimator):
         x = self.decision_function(rows, columns)  # first: it checks that the model is fitted
         return self.scores_.probability(x)
 
-    def predict(self, rows: Any, columns: Any) -> NDArray[np.int8]:
+    def predict(self, rows: object, columns: object) -> NDArray[np.int8]:
         """Return +1 (like) or -1 (dislike) for pairs of rows and columns (see :meth:`decision_function`)."""
         likely = self.predict_proba(rows, columns) >= 0.5
         return np.where(likely, 1, -1).astype(np.int8)
@@ -101,10 +101,10 @@ class FactorModel(MatrixEstimator):
 
     def recommend(
         self,
-        rows: Any,
+        rows: object,
         n: int = 10,
         *,
-        exclude_seen: Any = None,
+        exclude_seen: object = None,
         avoid_dislikes: float = 1.0,
         ranker: Ranker | None = None,
     ) -> Recommendations:
@@ -144,7 +144,7 @@ class FactorModel(MatrixEstimator):
             ranker=ranker,
         )
 
-    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
+    def score(self, X: object, y: object = None) -> float:  # noqa: ARG002
         """Return the accuracy: the share of the observed entries of ``X`` with a correctly predicted sign."""
         rows, columns, labels = as_scores(self).place_entries(read_entries(self, X))
         return accuracy(self.scores_.curve, self.scores_.x(rows, columns), labels)

@@ -257,7 +257,7 @@ def check_some(things: Sequence[Any], name: str) -> None:
         raise InvalidInputError(f"A figure needs some {name}, and none were given.")
 
 
-def check_finite(what: str, numbers: Any) -> None:
+def check_finite(what: str, numbers: object) -> None:
     """Refuse to draw NaN and infinities."""
     if not np.isfinite(np.asarray(numbers, dtype=float)).all():
         raise InvalidInputError(

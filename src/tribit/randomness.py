@@ -58,14 +58,14 @@ def generator(random_state: RandomState = None) -> np.random.Generator:
 
 
 def held_out_mask(
-    n_entries: int, test: Any, random_state: RandomState, name: str = "test"
+    n_entries: int, test: object, random_state: RandomState, name: str = "test"
 ) -> npt.NDArray[np.bool_]:
     """Return a random mask of test entries: a share (a float in (0, 1)) or a number (an int) of them."""
     n_test = count_held_out(n_entries, test, name)
     return generator(random_state).permutation(n_entries) < n_test
 
 
-def count_held_out(n_entries: int, test: Any, name: str = "test") -> int:
+def count_held_out(n_entries: int, test: object, name: str = "test") -> int:
     """Return the number of test entries for a share (a float in (0, 1)) or a number (an int) of all entries."""
     given = parameter(name, test)
     if isinstance(test, bool) or not isinstance(test, Real):
@@ -83,7 +83,7 @@ def count_held_out(n_entries: int, test: Any, name: str = "test") -> int:
     return n_test
 
 
-def fold_numbers(n_entries: int, n: Any, random_state: RandomState) -> npt.NDArray[np.int64]:
+def fold_numbers(n_entries: int, n: object, random_state: RandomState) -> npt.NDArray[np.int64]:
     """Return a random fold number for each entry; fold sizes differ by one at most."""
     if isinstance(n, bool) or not isinstance(n, Integral) or not 2 <= int(n) <= n_entries:
         raise InvalidInputError(

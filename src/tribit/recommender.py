@@ -182,12 +182,12 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     fold_in = changes(FoldIn)
     update = changes(Update)
 
-    def predict_proba(self, rows: Any, columns: Any) -> NDArray[np.floating[Any]]:
+    def predict_proba(self, rows: object, columns: object) -> NDArray[np.floating[Any]]:
         """Return the probability of a like for pairs, as :meth:`BinaryMatrixCompletion.predict_proba` does."""
         check_is_fitted(self)
         return self.model_.predict_proba(rows, columns)
 
-    def predict(self, rows: Any, columns: Any) -> NDArray[np.int8]:
+    def predict(self, rows: object, columns: object) -> NDArray[np.int8]:
         """Return +1 (like) or -1 (dislike) for pairs of rows and columns."""
         check_is_fitted(self)
         return self.model_.predict(rows, columns)
@@ -398,7 +398,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return self
 
 
-def wants_ranker(ranker: Any, observations: Observations) -> bool:
+def wants_ranker(ranker: object, observations: Observations) -> bool:
     """Return whether to fit a ranker, from the parameter and the observed labels."""
     if not is_auto(ranker) and check_switch("ranker", ranker):
         observations.require_local(

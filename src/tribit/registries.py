@@ -27,7 +27,7 @@ class Entry:
     about: MappingProxyType[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
     @classmethod
-    def of(cls, place: str, **about: Any) -> Entry:
+    def of(cls, place: str, **about: object) -> Entry:
         """Return the entry of a class with some attributes."""
         return cls(place, MappingProxyType(about))
 
@@ -58,7 +58,7 @@ class LazyRegistry(MutableMapping[str, Any]):
         found = self._known[name]
         return found.load() if isinstance(found, Entry) else found
 
-    def __setitem__(self, name: str, kind: Any) -> None:
+    def __setitem__(self, name: str, kind: object) -> None:
         self._known[name] = kind
 
     def __delitem__(self, name: str) -> None:
@@ -77,7 +77,7 @@ class LazyRegistry(MutableMapping[str, Any]):
             return found.about[attribute]
         return getattr(self[name], attribute)
 
-    def may_be(self, name: str, attribute: str, value: Any) -> bool:
+    def may_be(self, name: str, attribute: str, value: object) -> bool:
         """Return False if an entry has another value of an attribute, else True."""
         found = self._known[name]
         return not isinstance(found, Entry) or found.about.get(attribute, value) == value

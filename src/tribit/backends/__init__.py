@@ -24,7 +24,7 @@ from tribit.model.risks import Risk
 from tribit.registries import Entry, LazyRegistry
 
 
-def check_dtype(dtype: Any) -> str:
+def check_dtype(dtype: object) -> str:
     """Return the name of a type of the arithmetic."""
     return check_choice("dtype", dtype, ("float32", "float64"))
 

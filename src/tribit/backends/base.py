@@ -95,7 +95,7 @@ class Backend(ABC):
     layout: ClassVar[type[Layout]]
 
     def __init__(
-        self, side: Any, other: Any, loss: WeightedLoss, dtype: np.dtype[Any], n_jobs: int
+        self, side: Any, other: object, loss: WeightedLoss, dtype: np.dtype[Any], n_jobs: int
     ) -> None:
         self.side, self.other, self.loss = side, other, loss
         self.shape: tuple[int, int] = side.shape

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from tribit.arrays import is_numpy, match_device, namespace, to_numpy
 from tribit.data.observations import Observations
@@ -51,7 +51,7 @@ class Preconditioner(Protocol):
 class Diagonal:
     """``W = D^-1/2``, with D the curvature of each unknown; ``dtype`` is that of the vectors it is applied to."""
 
-    def __init__(self, curvatures: Factors, dtype: Any = np.float64) -> None:
+    def __init__(self, curvatures: Factors, dtype: DTypeLike = np.float64) -> None:
         flat = curvatures.flat()
         xp = namespace(flat)
         self.roots = _narrow(xp.sqrt(1.0 / xp.clip(flat, MIN_CURVATURE, None)), dtype)
@@ -116,7 +116,7 @@ class Deflated:
         like: Factors,
         rows: SideCurvature,
         columns: SideCurvature,
-        dtype: Any = np.float64,
+        dtype: DTypeLike = np.float64,
     ) -> None:
         self.like, self.dtype = like, dtype
         sides = (
@@ -137,7 +137,7 @@ class Deflated:
         curvatures: Factors,
         ridge: Factors,
         counts: tuple[Counts, Counts],
-        dtype: Any = np.float64,
+        dtype: DTypeLike = np.float64,
     ) -> Deflated:
         """Return it from the factors that parts combine to, the risk's curvatures in these, and the parts' ridges."""
         of_rows, of_columns = curvatures.row_intercepts, curvatures.column_intercepts
@@ -188,7 +188,7 @@ class _Part:
     """W of the factors of one side, or of its intercepts."""
 
     def __init__(
-        self, known: SideCurvature, beside: Array, dtype: Any, *, rotated: bool = False
+        self, known: SideCurvature, beside: Array, dtype: DTypeLike, *, rotated: bool = False
     ) -> None:
         self.first, self.intercepts = known.design.size, not rotated
         self.rotation: Array | None = None

@@ -193,7 +193,7 @@ def _libraries() -> list[Any]:
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
-def _by_thread(library: Any) -> bool:
+def _by_thread(library: object) -> bool:
     """Return whether each thread has a limit of its own, as in OpenBLAS on top of OpenMP."""
     return getattr(library, "threading_layer", None) == "openmp"
 

@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> None:
     every: Any = typer.main.get_command(app)
     command = every.commands.get(given[0], every) if given else every
 
-    def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    def show_warning(message: Warning | str, *_: object, **__: object) -> None:
         print_message("Warning", in_options(message, command))
 
     try:

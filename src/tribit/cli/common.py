@@ -29,7 +29,7 @@ STREAM = "-"
 NUMBER_OR_AUTO = "number|auto"
 
 
-def number_or_word(text: Any) -> Any:
+def number_or_word(text: object) -> Any:
     """Return a number, None for "none", or the word itself, which the library accepts or refuses."""
     if not isinstance(text, str):
         return text
@@ -41,7 +41,7 @@ def number_or_word(text: Any) -> Any:
         return text
 
 
-def whole_or_auto(text: Any) -> Any:
+def whole_or_auto(text: object) -> Any:
     """Return a whole number, or "auto"."""
     if not isinstance(text, str) or text == "auto":
         return text
@@ -51,7 +51,7 @@ def whole_or_auto(text: Any) -> Any:
         raise typer.BadParameter(f"{quoted(text)} is neither a whole number nor auto.") from None
 
 
-def share_or_count(text: Any) -> Any:
+def share_or_count(text: object) -> Any:
     """Return a share (a number with a decimal point) or a count (a whole number)."""
     if not isinstance(text, str):
         return text
@@ -63,7 +63,7 @@ def share_or_count(text: Any) -> Any:
         ) from None
 
 
-def yes_no_or_auto(text: Any) -> Any:
+def yes_no_or_auto(text: object) -> Any:
     """Return True, False or "auto"."""
     known = {"yes": True, "no": False, "auto": "auto"}
     if not isinstance(text, str):
@@ -73,12 +73,12 @@ def yes_no_or_auto(text: Any) -> Any:
     return known[text]
 
 
-def split_words(text: Any) -> Any:
+def split_words(text: object) -> Any:
     """Return the words between commas."""
     return [word.strip() for word in text.split(",")] if isinstance(text, str) else text
 
 
-def size(text: Any) -> Any:
+def size(text: object) -> Any:
     """Return a number of bytes: digits, or with K, M, G or T that many times 1024."""
     if not isinstance(text, str):
         return text
@@ -133,7 +133,7 @@ def print_facts(facts: dict[str, str], out: Path | None = None) -> None:
         typer.echo(f"{name:<{width}}  {printable(fact)}", err=str(out) == STREAM)
 
 
-def print_json(found: Any) -> None:
+def print_json(found: object) -> None:
     """Print JSON, with null for infinite numbers and NaN."""
     from tribit.answers import as_json_values  # noqa: PLC0415 - help should not wait
 

@@ -55,18 +55,18 @@ def keyboard_interrupts() -> Iterator[None]:
         yield
 
 
-def _on_sigterm(number: int, _: Any) -> None:
+def _on_sigterm(number: int, _: object) -> None:
     signal.signal(number, signal.SIG_DFL)
     sys.exit(128 + number)
 
 
-def _on_sigint(number: int, _: Any) -> None:
+def _on_sigint(number: int, _: object) -> None:
     signal.signal(number, signal.SIG_DFL)
     raise StoppedError("no file was changed.")
 
 
 @contextmanager
-def _handler(number: int, replaced: Any, handler: Any) -> Iterator[None]:
+def _handler(number: int, replaced: object, handler: Any) -> Iterator[None]:
     """Handle a signal inside, unless another program has put a handler of its own there."""
     main_thread = threading.current_thread() is threading.main_thread()  # Python allows no other
     if not main_thread or signal.getsignal(number) != replaced:
@@ -122,7 +122,7 @@ def in_options(shown: BaseException | str, command: Any) -> str:
     return message.for_command_line(write_option)
 
 
-def exit_code(error: BaseException, command: Any) -> int:
+def exit_code(error: BaseException, command: object) -> int:
     """Print the message of an error that ended a command and return the exit code; raise an unforeseen error again."""
     if isinstance(error, StoppedError):
         print_message("Interrupted", str(error))

@@ -102,7 +102,7 @@ def _typer_parameters(parameters: Parameters) -> list[Any]:
     return list(made.params)
 
 
-def _option(name: str, hint: Any, default: Any, shown: Any) -> Parameter:
+def _option(name: str, hint: object, default: object, shown: object) -> Parameter:
     return Parameter(
         name,
         Parameter.KEYWORD_ONLY,
@@ -192,7 +192,7 @@ def later_reading() -> Parameters:
     return reading_options(later=True)
 
 
-def question_options(question: Any) -> Parameters:
+def question_options(question: object) -> Parameters:
     """Return the options that the command line offers for a question or a change."""
     from tribit.questions.base import fields_of  # noqa: PLC0415
 

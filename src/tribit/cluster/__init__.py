@@ -6,8 +6,6 @@ partitions, followed by a tree of sums (:mod:`tribit.cluster.backend`).
 
 from __future__ import annotations
 
-from typing import Any
-
 from tribit.cluster.calls import Cluster, connect
 from tribit.cluster.frames import from_frame, from_parquet, is_dask_frame
 from tribit.cluster.observations import PartitionedObservations
@@ -24,7 +22,7 @@ __all__ = [
 
 
 def from_observations(
-    observations: Observations, client: Any, *, n_partitions: int | None = None
+    observations: Observations, client: object, *, n_partitions: int | None = None
 ) -> PartitionedObservations:
     """Return observations that are on this machine, cut into partitions of rows on the workers of a cluster.
 
@@ -42,7 +40,9 @@ def from_observations(
     return PartitionedObservations.cut(observations, Cluster(client), n_partitions)
 
 
-def as_partitioned(X: Any, client: Any, *, like_at: float | None = None) -> PartitionedObservations:
+def as_partitioned(
+    X: object, client: object, *, like_at: float | None = None
+) -> PartitionedObservations:
     """Return a dask data frame, observations or a matrix as partitions on a cluster."""
     if isinstance(X, PartitionedObservations):
         return X

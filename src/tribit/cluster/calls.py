@@ -108,7 +108,7 @@ class Cluster:
         Connected, and not asynchronous.
     """
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: object) -> None:
         module = import_distributed()
         if not isinstance(client, module.Client) or client.asynchronous:
             raise InvalidTypeError(

@@ -44,7 +44,7 @@ def is_dask_frame(X: object) -> bool:
 
 def from_frame(
     frame: Any,
-    client: Any,
+    client: object,
     *,
     row: str | None = None,
     column: str | None = None,
@@ -197,7 +197,7 @@ def _axes(cluster: Cluster, found: Sequence[Future]) -> tuple[Axes, int]:
     return Axes(Axis("row", shape[0], ids[0]), Axis("column", shape[1], ids[1])), int(sum(sizes))
 
 
-def _type(frame: Any, name: str) -> str:
+def _type(frame: object, name: str) -> str:
     """Return the type of the values of a partition; "" for no rows."""
     native = eager_frame(frame)
     values = frame_column(native, name, "value", _row)
@@ -225,7 +225,7 @@ def _row(position: int) -> str:
     return f"row {position} of a partition of the frame"
 
 
-def _ids(frame: Any, names: tuple[str, str]) -> tuple[AnyArray, AnyArray]:
+def _ids(frame: object, names: tuple[str, str]) -> tuple[AnyArray, AnyArray]:
     """Return the distinct ids of rows and of columns of a partition, in the order of their first appearance."""
     native = eager_frame(frame)
     rows, columns = (
@@ -268,7 +268,7 @@ def _distinct(ids: list[AnyArray], what: str) -> AnyArray:
 
 
 def _part(
-    frame: Any,
+    frame: object,
     row_ids: AnyArray,
     rows: Positions,
     *,

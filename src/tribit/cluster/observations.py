@@ -155,7 +155,7 @@ class PartitionedObservations(RemoteObservations):
         """Return the same entries, each a like."""
         return self._of(self.cluster.map(parts.as_likes, self.parts))
 
-    def without_fold(self, n: int, number: int, folds: Any) -> Self:
+    def without_fold(self, n: int, number: int, folds: object) -> Self:
         """Return the observations without one of ``n`` folds by a hash of row, column and the seed ``folds``."""
         return self._of(self.cluster.map(parts.split, self.parts, n=n, number=number, seed=folds))
 

@@ -288,7 +288,7 @@ def as_likes(part: Partition) -> Partition:
     return Partition(part.entries.as_likes(), part.rows, part.n_rows)
 
 
-def apply(part: Partition, *arrays: Any, to: Callable[..., Any], **same: Any) -> Any:
+def apply(part: Partition, *arrays: object, to: Callable[..., Any], **same: object) -> Any:
     """Return ``to(entries, rows, *arrays)`` for the part."""
     with _working():
         return to(part.entries, part.rows, *arrays, **same)

@@ -137,7 +137,7 @@ def _to_json(name: str, value: Any) -> Any:
     return written
 
 
-def _from_json(name: str, value: Any) -> Any:
+def _from_json(name: str, value: object) -> Any:
     """Return a parameter from a value of JSON."""
     if isinstance(value, dict):
         options = dict(value)
@@ -148,7 +148,7 @@ def _from_json(name: str, value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _as_python(value: Any) -> Any:
+def _as_python(value: object) -> Any:
     """Return NumPy numbers as Python's, and tuples and arrays as lists."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()

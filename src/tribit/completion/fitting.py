@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 def fit(
     model: BinaryMatrixCompletion,
     observations: Observations,
-    row_features: Any,
-    column_features: Any,
+    row_features: object,
+    column_features: object,
 ) -> tuple[Fitted, FitRecord]:
     """Return the result of a fit with the parameters of an estimator, and how it was found."""
     draws = generator(model.random_state)
@@ -85,8 +85,8 @@ def refit(
     model: BinaryMatrixCompletion,
     observations: Observations,
     random_state: Any,
-    rho: Any,
-    imputed: Any,
+    rho: object,
+    imputed: object,
 ) -> Fitted:
     """Return the model fitted to other entries; see the method of the estimator."""
     rho = requested_rho(model) if is_auto(rho) else rho

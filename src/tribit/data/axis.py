@@ -70,7 +70,7 @@ def factorize(ids: AnyArray, where: Where) -> tuple[Positions, AnyArray]:
     return codes, np.fromiter(numbers, dtype=object, count=len(numbers))
 
 
-def distinct_ids(ids: Any, name: str) -> AnyArray:
+def distinct_ids(ids: object, name: str) -> AnyArray:
     """Return a copy of the ids as an array, each checked to appear once."""
     array = _id_array(ids, name)
     codes, _ = factorize(array, lambda p: f"{name}, position {p}")
@@ -112,7 +112,7 @@ class Axis:
     ids: AnyArray | None = None
 
     @classmethod
-    def of(cls, name: str, positions: AnyArray, ids: Any, size: int | None) -> Axis:
+    def of(cls, name: str, positions: AnyArray, ids: object, size: int | None) -> Axis:
         """Check positions, ids and size against each other; without a size, the ids or the positions imply it."""
         known = None if ids is None else distinct_ids(ids, f"{name}_ids")
         if size is None:
@@ -125,7 +125,7 @@ class Axis:
         check_positions(positions, size, name)
         return cls(name, size, known)
 
-    def find(self, wanted: Any) -> Positions:
+    def find(self, wanted: object) -> Positions:
         """Return the positions of a list of ids or, without ids, check that they are positions."""
         name = f"The list of {self.name}s"
         sought = _id_array(wanted, name)
@@ -230,7 +230,7 @@ class Axes(NamedTuple):
         """Return the axes with rows and columns exchanged."""
         return Axes.of(self.shape[::-1], self.columns.ids, self.rows.ids)
 
-    def pairs(self, rows: Any, columns: Any) -> tuple[Positions, Positions]:
+    def pairs(self, rows: object, columns: object) -> tuple[Positions, Positions]:
         """Return the positions of pairs given by id or position, in lists of equal length or as single values."""
         i, j = self.rows.find(as_list(rows)), self.columns.find(as_list(columns))
         if i.size != j.size:
@@ -315,7 +315,7 @@ def _places(ids: AnyArray, sought: AnyArray, name: str) -> Positions:
     return np.where(codes[n:] < n, codes[n:], -1)
 
 
-def _id_array(ids: Any, name: str) -> AnyArray:
+def _id_array(ids: object, name: str) -> AnyArray:
     if hasattr(ids, "__array__"):
         array = np.asarray(ids)
     elif isinstance(ids, str | bytes) or not hasattr(ids, "__iter__"):
@@ -359,7 +359,7 @@ def longer(axis: Axis, more: Axis) -> Axis:
     return Axis(axis.name, size, np.concatenate([ids, new]))
 
 
-def eager_frame(frame: Any) -> nw.DataFrame[Any]:
+def eager_frame(frame: object) -> nw.DataFrame[Any]:
     """Return the frame as narwhals sees it; a lazy one is refused."""
     try:
         return nw.from_native(frame, eager_only=True)
@@ -401,7 +401,7 @@ def frame_column(
     return values
 
 
-def frame_labels(matrix: Any) -> tuple[AnyArray | None, AnyArray | None]:
+def frame_labels(matrix: object) -> tuple[AnyArray | None, AnyArray | None]:
     """Return the index and the columns of a pandas frame as ids: none where both only count from 0."""
     if not (hasattr(matrix, "index") and hasattr(matrix, "columns") and hasattr(matrix, "iloc")):
         return None, None

@@ -109,7 +109,7 @@ def _of_array(array: NDArray[Any], axis: Axis) -> list[tuple[str, str, Any]]:
     return groups
 
 
-def _ids_of(table: Any, frame: nw.DataFrame[Any], axis: Axis) -> tuple[Any, list[str]]:
+def _ids_of(table: object, frame: nw.DataFrame[Any], axis: Axis) -> tuple[Any, list[str]]:
     """Return the ids of a frame and the names of its features: the index of pandas, else the first column, has ids."""
     names = list(frame.columns)
     index = getattr(table, "index", None)
@@ -146,20 +146,20 @@ def _of_list(values: list[Any]) -> tuple[str, Any]:
     return "tags", [as_tags(value) for value in values]
 
 
-def as_tags(value: Any) -> tuple[Any, ...] | None:
+def as_tags(value: object) -> tuple[Any, ...] | None:
     """Return a value as a tuple of tags; None where it is missing."""
     if isinstance(value, list | tuple | set | frozenset | np.ndarray):
         return tuple(_plain(each) for each in value if not _missing(each))
     return None if _missing(value) or value == "" else (_plain(value),)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return a category that a file can hold: text, a number or a truth value."""
     value = value.item() if isinstance(value, np.generic) else value
     return value if isinstance(value, str | bool | int | float) else str(value)
 
 
-def _missing(value: Any) -> bool:
+def _missing(value: object) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
@@ -287,7 +287,7 @@ class GroupEncoder:
         scale = square**-0.5
         return cls(name, kind, levels, tuple(float(mean * scale) for mean in means), scale)
 
-    def encode(self, values: Any) -> Group:
+    def encode(self, values: object) -> Group:
         """Return the values of some rows as numbers."""
         matrix, known = self._numbers(values)
         return Group(sp.csr_array(matrix * self.scale), np.array(self.means), known)
@@ -313,7 +313,7 @@ class FeatureEncoder:
     groups: tuple[GroupEncoder, ...]
 
     @classmethod
-    def fit(cls, table: Any, axis: Axis) -> tuple[Self, tuple[Group, ...]]:
+    def fit(cls, table: object, axis: Axis) -> tuple[Self, tuple[Group, ...]]:
         """Return the encoder of a table, and the groups of the rows (or columns) of an axis."""
         found = [
             (encoder, encoder.encode(values))
@@ -322,7 +322,7 @@ class FeatureEncoder:
         ]
         return cls(tuple(encoder for encoder, _ in found)), tuple(group for _, group in found)
 
-    def encode(self, table: Any, axis: Axis) -> tuple[Group, ...]:
+    def encode(self, table: object, axis: Axis) -> tuple[Group, ...]:
         """Return the groups of the rows of an axis; without a table all values are missing."""
         if table is None:
             return tuple(
@@ -349,7 +349,7 @@ class FeatureEncoder:
 
 
 def fit_side_features(
-    axes: Axes, row_features: Any, column_features: Any
+    axes: Axes, row_features: object, column_features: object
 ) -> tuple[tuple[FeatureEncoder | None, FeatureEncoder | None], SideFeatures | None]:
     """Return the encoders of the features of both sides, and the features; None where nothing is given."""
     if row_features is None and column_features is None:

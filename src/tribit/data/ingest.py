@@ -73,7 +73,7 @@ def entries_from_matrix(X: Any, read: ValueReader, *, zeros: bool = False) -> Ch
     return merge_duplicates(found, "error", lambda p: f"stored entry {kept[p]}", agreeing=False)
 
 
-def warn_of_zeros(X: Any, like_at: float | None) -> None:
+def warn_of_zeros(X: object, like_at: float | None) -> None:
     """Warn where 0 in a dense matrix of likes may mean a dislike, since NaN or ratings mark the unobserved entries."""
     dense = _dense(X, False)
     zeros = int(np.count_nonzero(dense == 0))
@@ -91,8 +91,8 @@ def entries_from_pairs(
     columns: npt.ArrayLike,
     values: npt.ArrayLike,
     shape: tuple[int, int] | None,
-    row_ids: Any,
-    column_ids: Any,
+    row_ids: object,
+    column_ids: object,
     read: ValueReader,
     duplicates: Duplicates = "error",
 ) -> Checked:
@@ -206,7 +206,7 @@ def check_shape(shape: Any) -> tuple[int, int]:
     return n_rows, n_columns
 
 
-def _dense(X: Any, zeros: bool) -> AnyArray:
+def _dense(X: object, zeros: bool) -> AnyArray:
     if isinstance(X, np.ma.MaskedArray):
         # Masked is unobserved; np.asarray would bring back what the mask hides.
         X = np.ma.filled(X.astype(np.float64), np.nan) if zeros else X.filled(0)

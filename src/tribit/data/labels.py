@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from math import isfinite
 from numbers import Real
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -185,7 +185,7 @@ def _finite(values: AnyArray, where: Where) -> AnyArray:
     return values
 
 
-def check_like_at(like_at: Any) -> None:
+def check_like_at(like_at: object) -> None:
     """Raise an error where a threshold is no finite number."""
     try:
         known = not isinstance(like_at, bool) and isinstance(like_at, Real) and isfinite(like_at)

@@ -163,18 +163,18 @@ class Entries:
             )
         return self.select(~chosen), self.select(chosen)
 
-    def row_index(self, ids: Any) -> Positions:
+    def row_index(self, ids: object) -> Positions:
         """Return the positions of rows given by id or, where there are no ids, by position."""
         return self.axes.rows.find(ids)
 
-    def column_index(self, ids: Any) -> Positions:
+    def column_index(self, ids: object) -> Positions:
         """Return the positions of columns given by id or, where there are no ids, by position."""
         return self.axes.columns.find(ids)
 
     def __len__(self) -> int:
         return int(self.rows.size)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
     def __delattr__(self, name: str) -> None:
@@ -218,7 +218,7 @@ class ByLabel:
     dislike: float
     like: float
 
-    def __call__(self, entries: Observations, _: Any = None) -> npt.NDArray[np.float64]:
+    def __call__(self, entries: Observations, _: object = None) -> npt.NDArray[np.float64]:
         """Return the value at each entry."""
         return np.where(entries.labels > 0, self.like, self.dislike)
 
@@ -252,14 +252,14 @@ class Observations(Entries):
         columns: npt.ArrayLike,
         labels: npt.ArrayLike,
         shape: tuple[int, int] | None,
-        row_ids: Any = None,
-        column_ids: Any = None,
+        row_ids: object = None,
+        column_ids: object = None,
     ) -> None:
         given = rows, columns, labels, shape, row_ids, column_ids
         self._store(ingest.entries_from_pairs(*given, label_reader(None)))
 
     @classmethod
-    def from_matrix(cls, X: Any, *, like_at: float | None = None) -> Self:
+    def from_matrix(cls, X: object, *, like_at: float | None = None) -> Self:
         """Read a matrix of likes and dislikes, or of ratings.
 
         Parameters
@@ -285,8 +285,8 @@ class Observations(Entries):
         labels: npt.ArrayLike,
         *,
         shape: tuple[int, int] | None = None,
-        row_ids: Any = None,
-        column_ids: Any = None,
+        row_ids: object = None,
+        column_ids: object = None,
         duplicates: Duplicates = "error",
     ) -> Self:
         """Take one label for each pair of integer positions.
@@ -317,8 +317,8 @@ class Observations(Entries):
         *,
         like_at: float,
         shape: tuple[int, int] | None = None,
-        row_ids: Any = None,
-        column_ids: Any = None,
+        row_ids: object = None,
+        column_ids: object = None,
         duplicates: Duplicates = "error",
     ) -> Self:
         """Take one rating for each pair: a like from ``like_at`` up, a dislike below, 0 included.
@@ -333,7 +333,7 @@ class Observations(Entries):
     @classmethod
     def from_frame(
         cls,
-        frame: Any,
+        frame: object,
         *,
         row: str,
         column: str,
@@ -460,7 +460,7 @@ class Observations(Entries):
         return f"Observations({self.shape[0]} x {self.shape[1]}, {observed}, {labels})"
 
 
-def as_observations(X: Any, like_at: float | None = None) -> Observations:
+def as_observations(X: object, like_at: float | None = None) -> Observations:
     """Return ``X`` itself if it is :class:`Observations`, else read it as a matrix.
 
     Parameters
@@ -501,14 +501,14 @@ class Measurements(Entries):
         columns: npt.ArrayLike,
         values: npt.ArrayLike,
         shape: tuple[int, int],
-        row_ids: Any = None,
-        column_ids: Any = None,
+        row_ids: object = None,
+        column_ids: object = None,
     ) -> None:
         given = rows, columns, values, shape, row_ids, column_ids
         self._store(ingest.entries_from_pairs(*given, as_values))
 
     @classmethod
-    def from_matrix(cls, X: Any) -> Self:
+    def from_matrix(cls, X: object) -> Self:
         """Read a dense matrix, where NaN is unmeasured and 0 is a value, or the stored entries of a sparse one.
 
         Parameters
@@ -535,7 +535,7 @@ class Measurements(Entries):
         )
 
 
-def as_measurements(X: Any) -> Measurements:
+def as_measurements(X: object) -> Measurements:
     """Return ``X`` itself if it is :class:`Measurements`, likes and dislikes as +1 and -1, else a matrix's values.
 
     Parameters

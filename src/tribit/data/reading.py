@@ -44,7 +44,7 @@ class Rules(TypedDict, total=False):
     format: str | None
 
 
-def _rule(default: Any, help: str) -> Any:  # noqa: A002 - as of an option
+def _rule(default: object, help: str) -> Any:  # noqa: A002 - as of an option
     """Return a field with the help text of the option that the command line makes of it."""
     return field(default=default, metadata={"help": help})
 
@@ -267,7 +267,7 @@ def observations_from_file(
     return Reading(**rules).read(path, max_size=max_size)  # type: ignore[arg-type]
 
 
-def _check_column(name: str, value: Any) -> str:
+def _check_column(name: str, value: object) -> str:
     """Return the name of a column; a place may come as a number."""
     if isinstance(value, str) or is_whole(value):
         return str(value)
@@ -276,7 +276,7 @@ def _check_column(name: str, value: Any) -> str:
     )
 
 
-def _check_words(name: str, value: Any) -> Words:
+def _check_words(name: str, value: object) -> Words:
     words = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
     texts = tuple(_word(word).strip() for word in words)
     if not texts or not all(texts):
@@ -292,12 +292,12 @@ def _word(word: Any) -> str:
     return number_text(word) if is_number(word) else word if isinstance(word, str) else ""
 
 
-def _check_bar(name: str, value: Any) -> Any:  # noqa: ARG001 - the sentence has the name
+def _check_bar(name: str, value: object) -> Any:  # noqa: ARG001 - the sentence has the name
     check_like_at(value)
     return value
 
 
-def _choice(kind: Any) -> Callable[[str, Any], str]:
+def _choice(kind: object) -> Callable[[str, Any], str]:
     return lambda name, value: check_choice(name, value, get_args(kind))
 
 

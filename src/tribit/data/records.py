@@ -93,7 +93,7 @@ class TableCells(NamedTuple):
         assert self.texts is not None
         return TextValues(self.texts, self.where, self.source, self.value_column, decimal)
 
-    def with_note(self, note: str, **rules: Any) -> TableCells:
+    def with_note(self, note: str, **rules: object) -> TableCells:
         """Return the cells with one more note, and rules that were found."""
         return self._replace(notes=(*self.notes, note), rules={**self.rules, **rules})
 

@@ -312,12 +312,12 @@ def escape_cells(values: AnyArray) -> AnyArray:
     return np.fromiter(cells, dtype=object, count=len(cells))
 
 
-def escape_cell(cell: Any) -> Any:
+def escape_cell(cell: object) -> Any:
     """Return a cell, with an apostrophe before it if it is a text that a spreadsheet would run."""
     return f"'{cell}" if _is_formula(cell) else cell
 
 
-def _is_formula(cell: Any) -> bool:
+def _is_formula(cell: object) -> bool:
     return isinstance(cell, str) and cell.startswith(FORMULA_STARTS) and not NUMBER.fullmatch(cell)
 
 

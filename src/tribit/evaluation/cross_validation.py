@@ -114,12 +114,12 @@ class CrossValidation:
 
 def cross_validate(
     model: FactorModel,
-    X: Any,
+    X: object,
     folds: int = 5,
     random_state: RandomState = None,
     *,
-    row_features: Any = None,
-    column_features: Any = None,
+    row_features: object = None,
+    column_features: object = None,
     ranker: CandidateRanker | None = None,
     **options: Any,
 ) -> CrossValidation:

@@ -67,7 +67,7 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.model = model
         self.duplicates = duplicates
 
-    def set_params(self, **params: Any) -> Self:
+    def set_params(self, **params: object) -> Self:
         """Set parameters by name; parameters of the model, such as ``model__rank``, also if ``model`` is None."""
         if params.get("model", self.model) is None and any(
             name.startswith("model__") for name in params
@@ -76,7 +76,7 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         super().set_params(**params)
         return self
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: object, y: object) -> Self:
         """Fit the model to labelled pairs.
 
         Parameters
@@ -115,7 +115,7 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._factors = self.model_.fitted_.factors_with_unseen
         return self
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: object) -> Array:
         """Return ``x`` of each pair; with an unknown row or column, from the bias of the other one.
 
         A warning is given if most pairs have an unknown row or column.
@@ -136,18 +136,18 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return self._factors.at(i, j)
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: object) -> Array:
         """Return the probability of each class, in the order of ``classes_``."""
         x = self.decision_function(X)  # first: it checks that the model is fitted
         likely = self.model_.scores_.probability(x)
         return np.column_stack([1.0 - likely, likely])
 
-    def predict(self, X: Any) -> AnyArray:
+    def predict(self, X: object) -> AnyArray:
         """Return the more probable class of each pair."""
         likely = self.predict_proba(X)[:, 1] >= 0.5
         return np.asarray(self.classes_[likely.astype(int)])
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """Return the accuracy."""
         return float(super().score(X, y, sample_weight))
 

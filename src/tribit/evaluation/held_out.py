@@ -225,8 +225,8 @@ def unseen_measures(report: UnseenReport | None) -> dict[str, float | None]:
 
 def evaluate(
     model: HasScores | Scores,
-    X: Any,
-    seen: Any = None,
+    X: object,
+    seen: object = None,
     *,
     level: float = 0.95,
     n: int = 10,

@@ -65,8 +65,8 @@ class RankingReport:
 
 def ranking_report(
     scores: HasScores | Scores | Ranker | NDArray[Any] | Callable[[Positions], Any],
-    train: Any,
-    held_out: Any,
+    train: object,
+    held_out: object,
     n: int = 10,
     *,
     avoid_dislikes: float = 1.0,

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from tribit.backends.threads import count_jobs, single_threaded_blas
@@ -160,7 +160,7 @@ def scores_without_each(solver: RowSolver, cell: Cell, side: tuple[Any, float]) 
 class _Row:
     """The entries of a row, likes first, and its ridge."""
 
-    def __init__(self, member: Member, cell: Cell, Q: Array, ridge: Any) -> None:
+    def __init__(self, member: Member, cell: Cell, Q: Array, ridge: ArrayLike) -> None:
         self.order = np.argsort(-cell.labels, kind="stable")
         self.n_likes = int(np.count_nonzero(cell.labels > 0))
         self.Q = Q[self.order]
@@ -280,7 +280,7 @@ class RhoOfRow:
 
 
 def explain(
-    fitted: Fitted, row: Any, column: Any, seen: Observations, *, n_jobs: int | None = None
+    fitted: Fitted, row: object, column: object, seen: Observations, *, n_jobs: int | None = None
 ) -> Explanation:
     """Return the contributions to the score of one cell; see :meth:`tribit.BinaryMatrixCompletion.explain`.
 
@@ -361,7 +361,7 @@ def _explanation(
     )
 
 
-def _cell(fitted: Fitted, row: Any, column: Any, entries: Observations) -> Cell:
+def _cell(fitted: Fitted, row: object, column: object, entries: Observations) -> Cell:
     """Return the positions of the cell, of the entries of its row and of those of its column."""
     axes = fitted.axes
     i, j = axes.pairs(row, column)

@@ -90,10 +90,10 @@ class Neighbours(Answer):
 def similar(
     model: HasScores | Scores,
     *,
-    columns: Any = None,
-    rows: Any = None,
+    columns: object = None,
+    rows: object = None,
     n: int = 10,
-    seen: Any = None,
+    seen: object = None,
 ) -> Neighbours:
     """Return the columns (or rows) whose scores agree most with those of the given ones.
 

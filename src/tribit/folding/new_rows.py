@@ -123,8 +123,8 @@ def fold_in(
     *,
     axis: str = "rows",
     prior: str = "fit",
-    row_features: Any = None,
-    column_features: Any = None,
+    row_features: object = None,
+    column_features: object = None,
     n_jobs: int | None = None,
 ) -> Fitted:
     """Return a fit with new rows (or columns) added; see :meth:`tribit.BinaryMatrixCompletion.fold_in`."""
@@ -218,7 +218,7 @@ def _with_new_rows(
     solver: RowSolver,
     new: Axis,
     entries: Observations,
-    features: Any,
+    features: object,
     groups: tuple[Group, ...],
     scales: tuple[float, float],
 ) -> Member:
@@ -247,8 +247,8 @@ def update(
     given: Observations,
     before: Observations,
     *,
-    row_features: Any = None,
-    column_features: Any = None,
+    row_features: object = None,
+    column_features: object = None,
     n_jobs: int | None = None,
 ) -> Fitted:
     """Return a fit updated with new entries; see :meth:`tribit.BinaryMatrixCompletion.update`."""
@@ -326,7 +326,7 @@ class _Update:
         return member
 
 
-def _check_features(fitted: Fitted, table: Any) -> None:
+def _check_features(fitted: Fitted, table: object) -> None:
     """Raise an error for features that the model does not use."""
     if table is not None and fitted.members[0].maps[0].encoder is None:
         name = fitted.axes.rows.name
@@ -336,7 +336,7 @@ def _check_features(fitted: Fitted, table: Any) -> None:
         )
 
 
-def _warn_of_unknown_rows(entries: Observations, features: Any, other: str) -> None:
+def _warn_of_unknown_rows(entries: Observations, features: object, other: str) -> None:
     """Warn about rows without entries or features, which the biases of the columns alone predict."""
     if features is not None:
         return

@@ -308,7 +308,7 @@ def calibration_error(probabilities: ArrayLike, labels: ArrayLike, *, bins: int 
     return reliability(probabilities, labels, bins=bins).error
 
 
-def _check_probabilities(probabilities: Any, labels: Any) -> tuple[Floats, Floats]:
+def _check_probabilities(probabilities: object, labels: object) -> tuple[Floats, Floats]:
     """Return the probabilities, and 1 for likes and 0 for dislikes."""
     likely, given = np.asarray(probabilities, dtype=np.float64), np.asarray(labels)
     if likely.ndim != 1 or likely.shape != given.shape or not likely.size:

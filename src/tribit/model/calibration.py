@@ -394,7 +394,7 @@ def calibration_losses(
     }
 
 
-def check_method(name: Any) -> None:
+def check_method(name: object) -> None:
     """Raise an error for an unknown calibrator."""
     if not isinstance(name, str) or name not in CALIBRATORS:
         raise InvalidInputError(
@@ -403,7 +403,7 @@ def check_method(name: Any) -> None:
 
 
 def check_calibration_data(
-    x: Any, labels: Any, weights: Any
+    x: object, labels: object, weights: object
 ) -> tuple[Array, NDArray[np.bool_], Array]:
     """Return finite scores, whether each label is a like, and weights that sum to the effective sample size."""
     scores, given = np.asarray(x, dtype=np.float64), np.asarray(labels)

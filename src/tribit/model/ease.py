@@ -77,7 +77,7 @@ class Algebra:
         """Return ``F P``."""
         return F.times(inverse)
 
-    def to_numpy(self, array: Any) -> Vector:
+    def to_numpy(self, array: object) -> Vector:
         """Return a Gram matrix or an inverse as an array of NumPy."""
         return np.asarray(array)
 
@@ -104,7 +104,7 @@ class Ease:
         F: sp.csr_array,
         l2: float,
         diagonal: Vector,
-        inverse: Any = None,
+        inverse: object = None,
         algebra: Algebra | None = None,
     ) -> None:
         self.F, self.l2, self.diagonal = F, l2, diagonal

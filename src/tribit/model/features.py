@@ -173,14 +173,14 @@ class FeatureMap:
     shared: bool = False
     cold_start: Array | None = None
 
-    def design(self, mask: sp.csr_array, axis: Axis, table: Any = None) -> Design:
+    def design(self, mask: sp.csr_array, axis: Axis, table: object = None) -> Design:
         """Return the design of the rows of a mask, with a table of side features if given; without ridges."""
         blocks = [] if self.activity is None else [self.activity.block(mask, 0.0)]
         if self.encoder is not None and self.shared:
             blocks += [side_block(group, 0.0) for group in self.encoder.encode(table, axis)]
         return Design(mask.shape[0], tuple(blocks))
 
-    def groups(self, axis: Axis, table: Any) -> tuple[Group, ...]:
+    def groups(self, axis: Axis, table: object) -> tuple[Group, ...]:
         """Return the side features of some rows; none without an encoder."""
         return () if self.encoder is None else self.encoder.encode(table, axis)
 

@@ -113,7 +113,7 @@ class Member:
         block = activity.block(mask, 0.0)
         return block.times(z[: block.width]), block.times(a[: block.width])
 
-    def side_terms(self, axis: Axis, table: Any) -> Pair:
+    def side_terms(self, axis: Axis, table: object) -> Pair:
         """Return the contribution of side features to new rows."""
         n_rows, n_columns = self.shape
         width = 0 if self.maps[0].activity is None else n_columns
@@ -425,11 +425,11 @@ def _mean(factors: Sequence[Factors], members: Sequence[Member]) -> Factors:
     return Factors.mean_of(factors, [each.weight for each in members])
 
 
-def _with_rho(spec: ModelSpec, rho: Any) -> ModelSpec:
+def _with_rho(spec: ModelSpec, rho: object) -> ModelSpec:
     return spec if rho is spec.rho else replace(spec, rho=rho)
 
 
-def _transposed_rho(rho: Any) -> Any:
+def _transposed_rho(rho: object) -> Any:
     if isinstance(rho, TransposedRho):
         return rho.of
     return TransposedRho(rho) if isinstance(rho, Missingness) else rho

@@ -31,11 +31,11 @@ class EntryLoss(Protocol):
         """Return ``l(x, y)`` for ``y`` the number +1 or -1."""
         ...
 
-    def first(self, x: Floats, y: Any) -> Floats:
+    def first(self, x: Floats, y: object) -> Floats:
         """Return the derivative of ``l(x, y)`` in ``x``."""
         ...
 
-    def second(self, x: Floats, y: Any) -> Floats:
+    def second(self, x: Floats, y: object) -> Floats:
         """Return the second derivative of ``l(x, y)`` in ``x``."""
         ...
 
@@ -139,7 +139,7 @@ class LabelNoise:
         return np.asarray(plus * term(at, 1) + minus * term(at, -1))
 
 
-def _as_rate(name: str, rate: Any) -> float | Floats:
+def _as_rate(name: str, rate: object) -> float | Floats:
     """Return a rate as a float, or an array of rates in float64; raise an error for others."""
     values = np.asarray(rate)
     if values.dtype.kind not in "iuf":

@@ -189,7 +189,7 @@ def _supremum(function: Any, alpha: float) -> float:
     return float(values[best])
 
 
-def check_scale(name: str, value: Any) -> float:
+def check_scale(name: str, value: object) -> float:
     """Return a scale as a float; losses up to ``|x| = 1000`` are finite, and curvatures positive, within ``SCALES``."""
     scale = check_positive(name, value)
     if not SCALES[0] <= scale <= SCALES[1]:

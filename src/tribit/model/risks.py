@@ -342,7 +342,7 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _check_probabilities(rho: Any, rows: Integers, columns: Integers) -> Floats:
+def _check_probabilities(rho: object, rows: Integers, columns: Integers) -> Floats:
     """Return the probabilities of a model of the mask, in [0, 1); raise an error for the first other one."""
     values = np.asarray(rho, dtype=np.float64)
     if values.shape != rows.shape:

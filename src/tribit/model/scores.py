@@ -131,6 +131,6 @@ def as_scores(model: HasScores | Scores) -> Scores:
     return found
 
 
-def read_entries(model: Any, X: Any) -> Observations:
+def read_entries(model: object, X: object) -> Observations:
     """Return a user's matrix as observations, with ratings read by the estimator's ``like_at``."""
     return as_observations(X, like_at=getattr(model, "like_at", None))

@@ -50,7 +50,7 @@ def _two_shares(name: str, value: Any) -> tuple[float, float]:
     return check_not_negative(name, rows), check_not_negative(name, columns)
 
 
-def _check_missingness(_: str, value: Any) -> Any:
+def _check_missingness(_: str, value: object) -> Any:
     """Return a number as a float, and a name or a model of the mask as it is."""
     return value if value is None or isinstance(value, str | Missingness) else check_rho(value)
 
@@ -99,7 +99,11 @@ WEIGHT_TOLERANCE = 1e-6
 
 
 def _parameter(
-    value: Any, check: Callable[[str, Any], Any] | None, *, compare: bool = True, **metadata: Any
+    value: object,
+    check: Callable[[str, Any], Any] | None,
+    *,
+    compare: bool = True,
+    **metadata: object,
 ) -> Any:
     """Return a field with its default, its check, and metadata for the estimator and the command line."""
     return field(default=value, compare=compare, metadata={"check": check, **metadata})
@@ -206,7 +210,7 @@ class ModelSpec:
                 check_field(self, each.name, check)
 
     @classmethod
-    def of(cls, estimator: Any, **chosen: Any) -> Self:
+    def of(cls, estimator: object, **chosen: object) -> Self:
         """Return the model of an estimator's parameters, with the chosen values for "auto"."""
         given = {name: getattr(estimator, name) for name in NAMES}
         return cls(**{**given, **chosen})
@@ -363,12 +367,12 @@ NAMES = tuple(each.name for each in fields(ModelSpec))
 CHOOSABLE = tuple(each.name for each in fields(ModelSpec) if each.metadata.get("choosable"))
 
 
-def is_auto(value: Any) -> bool:
+def is_auto(value: object) -> bool:
     """Return whether a parameter is left to the search."""
     return isinstance(value, str) and value == AUTO
 
 
-def _close(value: Any, other: Any) -> bool:
+def _close(value: object, other: object) -> bool:
     """Return whether two values of a field are equal, numbers and tuples of them up to rounding."""
     if isinstance(value, tuple | float) and isinstance(other, tuple | float):
         return bool(np.allclose(value, other, rtol=WEIGHT_TOLERANCE, atol=0.0))

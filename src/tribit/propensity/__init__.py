@@ -89,7 +89,7 @@ def fit_propensity(
     raise unknown_name_error(name)
 
 
-def unknown_name_error(name: Any) -> InvalidTypeError:
+def unknown_name_error(name: object) -> InvalidTypeError:
     """Return the error for a name that no model has."""
     names = ", ".join(map(repr, NAMES))
     return InvalidTypeError(

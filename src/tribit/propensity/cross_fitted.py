@@ -99,7 +99,7 @@ class HashedPropensity(FoldModels):
 
     seed: int
 
-    def probability_at(self, rows: Any, columns: Any) -> Floats:
+    def probability_at(self, rows: object, columns: object) -> Floats:
         """Return ``q`` at the given positions (from 0)."""
         i, j = check_pairs(rows, columns, self.shape)
         part = hashed_fold_numbers(i, j, len(self.models), self.seed)
@@ -138,7 +138,7 @@ class CrossFittedPropensity(FoldModels):
     columns: Places = field(repr=False)
     parts: Places = field(repr=False)
 
-    def probability_at(self, rows: Any, columns: Any) -> Floats:
+    def probability_at(self, rows: object, columns: object) -> Floats:
         """Return ``q`` at the given positions (from 0)."""
         i, j = check_pairs(rows, columns, self.shape)
         part = self._part_of(i, j)

@@ -35,14 +35,14 @@ class MaskModel(ABC):
         """Numbers of rows and columns of the mask."""
 
     @abstractmethod
-    def probability_at(self, rows: Any, columns: Any) -> Floats:
+    def probability_at(self, rows: object, columns: object) -> Floats:
         """Return ``q`` at the given positions (from 0)."""
 
     @abstractmethod
     def probability_of_rows(self, rows: slice) -> Floats:
         """Return ``q`` for a run of rows against every column: a tile of the matrix that is never stored."""
 
-    def rho_at(self, rows: Any, columns: Any) -> Floats:
+    def rho_at(self, rows: object, columns: object) -> Floats:
         """Return ``1 - q`` at the given positions, the probability of being unobserved."""
         return 1.0 - self.probability_at(rows, columns)
 
@@ -67,7 +67,7 @@ class _InverseProbability:
 
     model: MaskModel
 
-    def __call__(self, entries: Observations, _: Any = None) -> Floats:
+    def __call__(self, entries: Observations, _: object = None) -> Floats:
         return np.asarray(1.0 / self.model.probability_at(entries.rows, entries.columns))
 
 
@@ -108,7 +108,7 @@ class Propensity(MaskModel):
         """Numbers of rows and columns of the mask."""
         return self.factors.row_factors.shape[0], self.factors.column_factors.shape[0]
 
-    def probability_at(self, rows: Any, columns: Any) -> Floats:
+    def probability_at(self, rows: object, columns: object) -> Floats:
         """Return ``q`` at the given positions (from 0)."""
         return self._probability(self.factors.at(*check_pairs(rows, columns, self.shape)))
 
@@ -182,13 +182,13 @@ def observed_probability(model: Missingness, rows: Any, columns: Any) -> Floats:
     return q
 
 
-def check_floor(name: str, floor: Any) -> float:
+def check_floor(name: str, floor: object) -> float:
     """Return ``floor`` as a float in (0, 1], or say why it is not."""
     meaning = "the smallest probability of being observed"
     return check_between(name, floor, 0.0, 1.0, ends="(]", meaning=meaning)
 
 
-def check_observations(observations: Any) -> Observations:
+def check_observations(observations: object) -> Observations:
     """Return observations, or say that something else was given."""
     if not isinstance(observations, Observations):
         raise InvalidTypeError(

@@ -58,14 +58,14 @@ class Option:
 
 
 def option(
-    default: Any,
+    default: object,
     help: str,  # noqa: A002 - as in typer
     *,
     flag: str = "",
     argument: bool = False,
-    command: Any = SAME,
-    serve: Any = SAME,
-    **rules: Any,
+    command: object = SAME,
+    serve: object = SAME,
+    **rules: object,
 ) -> Any:
     """Return a field of a question.
 
@@ -108,7 +108,7 @@ class Field:
         union = get_origin(self.hint) in (Union, UnionType)
         return get_args(self.hint) if union else (self.hint,)
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: object) -> Any:
         """Return a value that satisfies the rules, in the type that the arithmetic needs."""
         rules, types = self.about.rules, self.types
         if value is None and type(None) in types:
@@ -225,6 +225,6 @@ def _words(of: Field) -> str:
     return " or ".join(names)
 
 
-def _type_name(hint: Any) -> str:
+def _type_name(hint: object) -> str:
     words = [each for each in getattr(hint, "__metadata__", ()) if hasattr(each, "words")]
     return str(words[0].words) if words else str(getattr(hint, "__name__", hint))

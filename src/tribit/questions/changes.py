@@ -149,7 +149,7 @@ class Incorporate(Change):
         return Texts(tuple(dict.fromkeys(found))) if found else None
 
 
-def _with_entries(recommender: Recommender, entries: Any, tables: list[Any]) -> Recommender:
+def _with_entries(recommender: Recommender, entries: object, tables: list[Any]) -> Recommender:
     given: Observations = new_entries(recommender, entries)
     known = [
         ours.match(theirs, "the table has", "give ids") >= 0
@@ -160,7 +160,7 @@ def _with_entries(recommender: Recommender, entries: Any, tables: list[Any]) -> 
     return recommender.update(given, row_features=tables[0], column_features=tables[1])
 
 
-def _with_ids(table: Any, axis: Axis) -> Any:
+def _with_ids(table: object, axis: Axis) -> Any:
     """Return a table of features with its ids in the type of the model's."""
     if not isinstance(table, dict):
         return table

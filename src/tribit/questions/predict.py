@@ -198,7 +198,7 @@ def _rows_and_columns(pairs: Any) -> tuple[Any, Any]:
     return rows, columns
 
 
-def _ids(axis: Axis, given: Any, kept: NDArray[np.bool_], places: Positions) -> AnyArray:
+def _ids(axis: Axis, given: object, kept: NDArray[np.bool_], places: Positions) -> AnyArray:
     """Return the ids of the pairs that are kept; known ids given as text get the type of the model's."""
     if not isinstance(given, Texts):
         ids = as_list(given)

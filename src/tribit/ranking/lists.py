@@ -244,11 +244,11 @@ class TopN:
 
 
 def recommend(
-    model: Any,
-    rows: Any,
+    model: object,
+    rows: object,
     n: int = 10,
     *,
-    exclude_seen: Any = None,
+    exclude_seen: object = None,
     avoid_dislikes: float = 1.0,
     ranker: Ranker | None = None,
 ) -> Recommendations:

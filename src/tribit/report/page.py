@@ -76,7 +76,7 @@ class Report:
 
 def make_report(
     recommender: Recommender,
-    test: Any = None,
+    test: object = None,
     *,
     title: str | None = None,
     random_state: RandomState = 0,
@@ -99,7 +99,7 @@ def make_report(
 def write_report(
     recommender: Recommender,
     path: str | os.PathLike[str],
-    test: Any = None,
+    test: object = None,
     *,
     title: str | None = None,
     random_state: RandomState = 0,
@@ -185,7 +185,7 @@ def templates() -> Environment:
     return environment
 
 
-def rounded_values(values: Any) -> Any:
+def rounded_values(values: object) -> Any:
     """Return values for JSON: rounded numbers, None for NaN and infinities."""
     if isinstance(values, dict):
         return {name: rounded_values(value) for name, value in values.items()}

@@ -85,7 +85,7 @@ class Trial:
 
 
 def make_trial(
-    recommender: Recommender, test: Any, random_state: RandomState, refit: Refit
+    recommender: Recommender, test: object, random_state: RandomState, refit: Refit
 ) -> Trial:
     """Return the trial of a recommender on a given test set, else on entries that are held out here.
 
@@ -146,7 +146,7 @@ def split_entries(
     return seen.hold_out(chosen)
 
 
-def _trial_on(recommender: Recommender, test: Any) -> Trial:
+def _trial_on(recommender: Recommender, test: object) -> Trial:
     model = recommender.model_
     given = read_entries(model, test)
     rows, columns, labels = model.scores_.place_entries(given)

@@ -124,7 +124,7 @@ def with_article(noun: str) -> str:
     return f"an {noun}" if vowel else f"a {noun}"
 
 
-def name_of(value: Any) -> str:
+def name_of(value: object) -> str:
     """Return an id as text, shortened, with escapes for control and direction characters."""
     text = str(value)
     if len(text) > MAX_NAME_LENGTH:  # before escapes, which lengthen the text

@@ -116,7 +116,7 @@ def make_problem(
     return Problem(objective, spec.constraints(), begin, risk.rho, spec.radius)
 
 
-def _rho(rho: Any, observations: Observations) -> Any:
+def _rho(rho: object, observations: Observations) -> Any:
     """Return ``rho``, by default the share of entries that are unobserved."""
     if rho is None or (isinstance(rho, str) and rho == "constant"):
         return 1.0 - observations.density
@@ -129,7 +129,7 @@ def _rho(rho: Any, observations: Observations) -> Any:
     return rho
 
 
-def _imputation(imputed: Any, observations: Observations) -> Imputation | None:
+def _imputation(imputed: object, observations: Observations) -> Imputation | None:
     """Return the imputation by a fitted model."""
     if imputed is None:
         return None
@@ -213,7 +213,7 @@ def _check_learnable(observations: Observations, risk: Risk) -> None:
             )
 
 
-def warn_if_rho_unknown(observations: Observations, rho: Any) -> None:
+def warn_if_rho_unknown(observations: Observations, rho: object) -> None:
     """Warn where only one sign was observed and a ``rho`` of the mask alone would pass for knowledge."""
     if (rho is None or isinstance(rho, str)) and not (
         observations.n_likes and observations.n_dislikes

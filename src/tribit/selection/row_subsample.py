@@ -219,7 +219,7 @@ class FullDataTrials(Trials):
     needs_candidate = False
     best_ends: dict[str, Factors] | None = None
 
-    def _keep(self, candidate: Candidate, kept: Any) -> None:
+    def _keep(self, candidate: Candidate, kept: object) -> None:
         super()._keep(candidate, kept)
         if candidate is self.best:
             self.best_ends = dict(self.folds[0].ends)

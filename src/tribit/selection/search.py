@@ -47,6 +47,7 @@ from tribit.selection.stages import (
     Stage,
 )
 from tribit.selection.trials import Options, SearchEndedError, Trials, options_of
+from tribit.solvers import Solver
 from tribit.solvers.loop import INTERRUPTED
 
 #: The stages, in their order; each says whether it applies.
@@ -76,7 +77,7 @@ class Budget:
 def search_hyperparameters(
     estimator: Any,
     observations: Observations,
-    solver: Any,
+    solver: Solver | None,
     draws: np.random.Generator,
     side: SideFeatures | None = None,
     device: str = "cpu",

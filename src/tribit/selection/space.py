@@ -23,6 +23,7 @@ from tribit.model.risks import Missingness, check_gammas
 from tribit.model.spec import AUTO, CHOOSABLE, ModelSpec, is_auto
 from tribit.selection.problem import warn_if_rho_unknown
 from tribit.selection.trials import default_solver
+from tribit.solvers import Solver
 
 __all__ = [
     "Criterion",
@@ -108,7 +109,11 @@ class SearchSpace:
 
     @classmethod
     def of(
-        cls, parameters: Any, observations: Observations, solver: Any, side: SideFeatures | None
+        cls,
+        parameters: Any,
+        observations: Observations,
+        solver: Solver | None,
+        side: SideFeatures | None,
     ) -> Self:
         """Return the space of an estimator's parameters, before any search.
 
@@ -164,7 +169,7 @@ class SearchSpace:
         return replace(self, criterion=criterion, label=label, meaning=about, skip_reason=reason)
 
     def with_rho(
-        self, observations: Observations, parameters: Any, draws: np.random.Generator
+        self, observations: Observations, parameters: object, draws: np.random.Generator
     ) -> Self:
         """Return the space with a model of the mask that is fitted once, for all candidates."""
         base = with_fitted_rho(self.base, observations, parameters, draws)
@@ -299,7 +304,7 @@ def probability_meaning(label: int, spec: ModelSpec) -> str:
     )
 
 
-def _is_off(parameters: Any) -> bool:
+def _is_off(parameters: object) -> bool:
     """Return whether the search is switched off."""
     return not getattr(parameters, "search", True)
 
@@ -350,7 +355,7 @@ def _restrict_to_read(base: ModelSpec, free: frozenset[str]) -> frozenset[str]:
 
 
 def _restrict_to_solvers(
-    base: ModelSpec, free: frozenset[str], solver: Any
+    base: ModelSpec, free: frozenset[str], solver: Solver | None
 ) -> tuple[frozenset[str], int]:
     """Return the free names without those that the solvers or a fixed ball leave no room for, and the least rank."""
     radius = base.link.level(BALL_PROBABILITY) if base.radius is None else base.radius
@@ -377,7 +382,7 @@ def _restrict_to_solvers(
     return free, least if "rank" in free else 0
 
 
-def _can_keep(solver: Any, spec: ModelSpec) -> bool:
+def _can_keep(solver: Solver, spec: ModelSpec) -> bool:
     """Return whether a solver can keep a model."""
     return solver.refusal(spec, spec.constraints()) is None
 

@@ -31,7 +31,7 @@ STRICT = ConfigDict(extra="forbid")
 ID_FIELDS = {"row", "column", "of"}
 
 
-def _as_text(given: Any) -> Any:
+def _as_text(given: object) -> Any:
     """Return an integer of 64 bits as text, any other value unchanged."""
     is_whole = type(given) is int and abs(given) < 2**64
     return str(given) if is_whole else given
@@ -255,7 +255,7 @@ def _label(entry: NewEntry, threshold: float | None) -> int:
     return 1 if entry.value >= threshold else -1
 
 
-def encode(value: Any) -> bytes:
+def encode(value: object) -> bytes:
     """Return JSON in ASCII."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
 
@@ -268,7 +268,7 @@ def fields_of_answer(answer: Answer) -> dict[str, Any]:
     return found if isinstance(found, dict) else {type(answer).__name__.lower(): found}
 
 
-def json_value(value: Any, name: str = "") -> Any:
+def json_value(value: object, name: str = "") -> Any:
     """Return the value of a field for JSON: ids as a request has them, null for NaN and infinities."""
     if isinstance(value, dict):
         return {str(key): json_value(each, key) for key, each in value.items()}
@@ -281,7 +281,7 @@ def json_value(value: Any, name: str = "") -> Any:
     return finite_or_none(value) if isinstance(value, float) else value
 
 
-def json_id(value: Any) -> str | int | None:
+def json_id(value: object) -> str | int | None:
     """Return an id as a request can send it: text and integers unchanged, other ids as text."""
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, Unnamed):

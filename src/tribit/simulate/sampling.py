@@ -37,7 +37,7 @@ class Cells(NamedTuple):
 
 
 def multi_bernoulli(
-    shape: tuple[int, int], n: float, *, weights: Any = None, random_state: RandomState = None
+    shape: tuple[int, int], n: float, *, weights: object = None, random_state: RandomState = None
 ) -> Cells:
     """See each entry independently, with probability ``n pi_ij``.
 
@@ -81,7 +81,7 @@ def multi_bernoulli(
 
 
 def multinomial(
-    shape: tuple[int, int], n: int, *, weights: Any = None, random_state: RandomState = None
+    shape: tuple[int, int], n: int, *, weights: object = None, random_state: RandomState = None
 ) -> Cells:
     """Draw ``n`` entries one after another from ``Pi``, with replacement: an entry may be seen again.
 
@@ -106,7 +106,7 @@ def multinomial(
 
 
 def all_at_once(
-    shape: tuple[int, int], n: int, *, weights: Any = None, random_state: RandomState = None
+    shape: tuple[int, int], n: int, *, weights: object = None, random_state: RandomState = None
 ) -> Cells:
     """Draw exactly ``n`` different entries: one after another from ``Pi``, without replacement.
 
@@ -276,7 +276,7 @@ class DenseDistribution:
 Distribution: TypeAlias = FactoredDistribution | DenseDistribution
 
 
-def as_distribution(shape: Any, weights: Any) -> Distribution:
+def as_distribution(shape: object, weights: object) -> Distribution:
     """Read ``weights``: None for uniform, a matrix, or a tuple of two factors."""
     n_rows, n_columns = check_shape(shape)
     if weights is None:

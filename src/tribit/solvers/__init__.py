@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tribit.checks import check_choice
 from tribit.errors import InvalidTypeError, parameter
@@ -49,7 +49,7 @@ __getattr__ = lazy_getattr(
 )
 
 
-def as_solver(solver: Any) -> Solver:
+def as_solver(solver: object) -> Solver:
     """Return the solver itself, or the one of that name with its default options."""
     if isinstance(solver, str):
         return SOLVERS[check_choice("solver", solver, SOLVERS)]()  # type: ignore[no-any-return]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from tribit.arrays import dot, dots, full_beside, is_numpy, match_device, namespace, to_numpy
 from tribit.backends import Backend
@@ -56,7 +56,9 @@ class LimitedMemory:
         A vector of unknowns on a device: pairs are stored there too, in its type.
     """
 
-    def __init__(self, room: int, size: int, dtype: Any, n_jobs: int, beside: Any = None) -> None:
+    def __init__(
+        self, room: int, size: int, dtype: DTypeLike, n_jobs: int, beside: Vector | None = None
+    ) -> None:
         self.room, self.n_jobs, self.dtype = room, n_jobs, dtype
         # The step and the change of a pair stand together, in whole blocks; pages never written take no memory.
         whole = -(-size // BLOCK) * BLOCK
@@ -148,7 +150,7 @@ class LimitedMemory:
             total += part
         return total
 
-    def _device_products(self, held: slice, fresh: NDArray[np.intp], gradient: Any) -> Vector:
+    def _device_products(self, held: slice, fresh: NDArray[np.intp], gradient: Vector) -> Vector:
         """Return the same on a device: one product of matrices for each block, summed in float64."""
         xp = namespace(gradient)
         against = full_beside((fresh.size + 1, self.vectors.shape[1]), 0.0, gradient)
@@ -166,7 +168,7 @@ class LimitedMemory:
         """Return a combination of the stored vectors and the gradient."""
         if not is_numpy(gradient):
             found = match_device(weights, gradient) @ self.vectors[: weights.size]
-            return found[: self.size] + weight * gradient  # type: ignore[no-any-return]
+            return found[: self.size] + weight * gradient
         found = np.empty_like(gradient)
         rounded = weights.astype(self.vectors.dtype)
 

@@ -189,7 +189,7 @@ def _read(file: BinaryIO, name: str, make: Callable[[Contents], Made]) -> Made:
         ) from None
 
 
-def _check_format(header: Any, name: str) -> None:
+def _check_format(header: object, name: str) -> None:
     if header is None:
         raise InvalidInputError(f"{name} is a safetensors file, but not a tribit model.")
     if not isinstance(header, dict):

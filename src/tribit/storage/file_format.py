@@ -56,7 +56,7 @@ class Field:
     words: str
     holds: Callable[[Any], bool]
 
-    def check(self, name: str, value: Any) -> None:
+    def check(self, name: str, value: object) -> None:
         """Say which field is wrong, and how."""
         if not self.holds(value):
             raise ValueError(f"{name} must be {self.words}; got {reprlib.repr(value)}")
@@ -77,7 +77,7 @@ class Tensor:
 def passes(check: Callable[[Any], Any]) -> Callable[[Any], bool]:
     """Return the test that a check of a parameter is."""
 
-    def holds(value: Any) -> bool:
+    def holds(value: object) -> bool:
         try:
             check(value)
         except TribitError:

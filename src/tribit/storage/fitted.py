@@ -66,7 +66,7 @@ OBJECT_TYPES = {str, int, float, bool}
 MAX_TEXT_PADDING = 16
 
 
-def _are_groups(value: Any) -> bool:
+def _are_groups(value: object) -> bool:
     return type(value) is list and all(type(group) is dict for group in value)
 
 

@@ -140,7 +140,7 @@ def _candidate_record(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def _candidate(described: Any) -> Candidate:
+def _candidate(described: object) -> Candidate:
     if not isinstance(described, Mapping):
         raise ValueError("a candidate must be an object")
     check_fields(described, CANDIDATE)

@@ -60,7 +60,7 @@ def target_weights(
 
 
 def weigh_held_out(
-    shape: tuple[int, int], entries: PlacedEntries, target: Any, propensity: Missingness | None
+    shape: tuple[int, int], entries: PlacedEntries, target: object, propensity: Missingness | None
 ) -> tuple[Target, Floats]:
     """Return the target and the weights of held-out entries; raise an error for an impossible combination."""
     aim = resolve_target(target, propensity)
@@ -79,14 +79,14 @@ def weigh_held_out(
     return aim, weights
 
 
-def check_level(level: Any) -> float:
+def check_level(level: object) -> float:
     """Return a coverage inside (0, 1) as a float; raise an error for others."""
     return check_between("level", level, 0.0, 1.0, ends="()", meaning="the share to be covered")
 
 
 def calibrate(
     model: HasScores | Scores,
-    held_out: Any,
+    held_out: object,
     *,
     method: str = "auto",
     propensity: Missingness | None = None,

@@ -51,7 +51,7 @@ class LabelSets:
         """Number of labels in each set: 1 is an answer, 2 is undecided, 0 is an atypical entry."""
         return self.like.astype(np.int64) + self.dislike
 
-    def covers(self, labels: Any) -> Flags:
+    def covers(self, labels: object) -> Flags:
         """Return whether each label (+1 or -1) is in its set."""
         return np.where(np.asarray(labels) > 0, self.like, self.dislike)
 
@@ -96,7 +96,7 @@ class Conformal:
     likes: _NonconformityScores = field(repr=False)
     dislikes: _NonconformityScores = field(repr=False)
 
-    def sets(self, rows: Any, columns: Any, *, level: float = 0.9) -> LabelSets:
+    def sets(self, rows: object, columns: object, *, level: float = 0.9) -> LabelSets:
         """Return a set of labels for pairs of rows and columns.
 
         Parameters
@@ -119,7 +119,7 @@ class Conformal:
 
 def conformal(
     model: HasScores | Scores,
-    held_out: Any,
+    held_out: object,
     *,
     propensity: Missingness | None = None,
     target: Target | None = None,

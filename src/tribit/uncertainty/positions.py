@@ -184,7 +184,7 @@ class Positions(Answer):
 
 
 def positions(
-    model: HasFitted | Fitted, seen: Any = None, *, n: int = 2, polarity: Any = None
+    model: HasFitted | Fitted, seen: object = None, *, n: int = 2, polarity: object = None
 ) -> Positions:
     """Return biases and coordinates of rows and columns, with axes, signs and units that do not depend on the fit.
 
@@ -267,7 +267,7 @@ def principal_axes(factors: Factors) -> tuple[Array, Array, Array]:
     return left[:, kept], right[:, kept], values[kept]
 
 
-def signs(vectors: Array, axis: Axis, polarity: Any = None) -> Array:
+def signs(vectors: Array, axis: Axis, polarity: object = None) -> Array:
     """Return signs that make a coordinate on each axis positive: of given ids, or the largest."""
     n = vectors.shape[1]
     if polarity is None:

@@ -260,14 +260,14 @@ class Posterior:
     like_at: float | None = None
     n_jobs: int | None = 1
 
-    def deviation(self, rows: Any, columns: Any) -> Array:
+    def deviation(self, rows: object, columns: object) -> Array:
         """Return the standard deviation of ``x`` for pairs of rows and columns, as in ``predict``."""
         return self.centre_and_deviation(*self.fitted.axes.pairs(rows, columns))[1]
 
     def interval(
         self,
-        rows: Any,
-        columns: Any,
+        rows: object,
+        columns: object,
         *,
         level: float = 0.9,
         what: Literal["probability", "decision"] = "probability",
@@ -292,7 +292,7 @@ class Posterior:
             ends = link.probability(ends[0]), link.probability(ends[1])
         return Intervals(*ends, float(level))
 
-    def predict_proba(self, rows: Any, columns: Any) -> Array:
+    def predict_proba(self, rows: object, columns: object) -> Array:
         """Return ``E f(x)`` over the posterior of ``x``, which is less extreme than ``f`` at its mean.
 
         After :meth:`with_adjustment` it is ``f(slope x + offset)``, calibrated on held-out labels.
@@ -304,7 +304,7 @@ class Posterior:
 
     def with_adjustment(
         self,
-        held_out: Any,
+        held_out: object,
         *,
         propensity: Missingness | None = None,
         target: Target | None = None,
@@ -393,7 +393,7 @@ def variances(
     return found
 
 
-def laplace(model: HasFitted | Fitted, X: Any) -> Posterior:
+def laplace(model: HasFitted | Fitted, X: object) -> Posterior:
     """Return a normal approximation of every entry around a fitted model.
 
     Parameters

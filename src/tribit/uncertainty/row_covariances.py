@@ -76,7 +76,7 @@ def unpack_symmetric(packed: Array, size: int) -> Array:
 
 
 def row_covariances(
-    objective: Objective, backend: Backend, factors: Factors, places: Any, radius: float | None
+    objective: Objective, backend: Backend, factors: Factors, places: object, radius: float | None
 ) -> RowPosterior:
     """Return the rows of ``factors`` with their covariances.
 

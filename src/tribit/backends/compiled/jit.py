@@ -37,14 +37,14 @@ def kernel(*, any_order: bool = False) -> Callable[[Callable[..., Any]], Any]:
     return decorate
 
 
-def _ignore_failed_saves(dispatcher: Any) -> None:
+def _ignore_failed_saves(dispatcher: object) -> None:
     """Go on without a cache file where it cannot be written: its folder may have gone, or the disk be full."""
     cache: Any = getattr(dispatcher, "_cache", None)
     save = getattr(cache, "save_overload", None)
     if save is None:
         return
 
-    def save_if_possible(*arguments: Any) -> None:
+    def save_if_possible(*arguments: object) -> None:
         try:
             save(*arguments)
         except OSError:

@@ -139,7 +139,7 @@ class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     tol: float = 1e-6
     random_state: Any = None
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: object, y: object) -> Self:
         """Fit the classifier.
 
         Parameters
@@ -194,18 +194,18 @@ class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return self
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: object) -> Array:
         """Return ``g(x)`` for each example: positive where +1 is predicted."""
         check_is_fitted(self)
         examples = check_features(X, estimator=self, reset=False)
         return np.asarray(self.basis_.features(examples) @ np.append(self.coef_, self.intercept_))
 
-    def predict(self, X: Any) -> NDArray[np.integer[Any]]:
+    def predict(self, X: object) -> NDArray[np.integer[Any]]:
         """Return +1 or -1 for each example."""
         likely = self.decision_function(X) > 0
         return np.asarray(self.classes_[likely.astype(int)])
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: object) -> Array:
         """Return ``P(-1)`` and ``P(+1)`` for each example.
 
         ``P(+1)`` is ``1 / (1 + exp(-g))`` for the logistic loss, and ``(1 + g) / 2`` within [0, 1] for the squared.
@@ -213,7 +213,7 @@ class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         likely = as_loss(self.loss).probability(self.decision_function(X))
         return np.column_stack([1.0 - likely, likely])
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """Return the share of the labelled examples whose label is predicted; unlabelled ones do not count."""
         examples = check_features(X)
         labels = check_labels(y, examples, allowed=KINDS, needed=())
@@ -273,6 +273,6 @@ class RiskClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _is(value: Any, word: str) -> bool:
+def _is(value: object, word: str) -> bool:
     # Not ==, which an array answers with an array.
     return isinstance(value, str) and value == word

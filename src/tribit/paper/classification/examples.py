@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +53,7 @@ def bumps(X: Array, centres: Array, width: float) -> Array:
     return np.asarray(np.exp(-0.5 * (cdist(X, centres) / width) ** 2))
 
 
-def choose_rows(X: Array, n_rows: Any, draws: np.random.Generator) -> Array:
+def choose_rows(X: Array, n_rows: object, draws: np.random.Generator) -> Array:
     """Return at most ``n_rows`` rows of X, sampled without replacement."""
     n_rows = check_count("n_centres", n_rows)
     # A permutation for any number, so that later random numbers do not depend on it.
@@ -67,7 +67,7 @@ def median_distance(X: Array, draws: np.random.Generator) -> float:
     return float(np.median(distances)) if distances.size else 1.0
 
 
-def check_features(X: Any, *, estimator: Any = None, reset: bool = True) -> Array:
+def check_features(X: object, *, estimator: object = None, reset: bool = True) -> Array:
     """Return the examples as a finite matrix of float64, of the width ``estimator`` was fitted on."""
     options = {"dtype": np.float64, "ensure_all_finite": False}
     try:
@@ -95,7 +95,7 @@ def check_features(X: Any, *, estimator: Any = None, reset: bool = True) -> Arra
     return np.asarray(examples)
 
 
-def check_labels(y: Any, X: Array, *, allowed: Iterable[int], needed: Iterable[int]) -> Labels:
+def check_labels(y: object, X: Array, *, allowed: Iterable[int], needed: Iterable[int]) -> Labels:
     """Return the labels as integers, each ``allowed``, each of ``needed`` there at least once."""
     if y is None:
         raise InvalidInputError(

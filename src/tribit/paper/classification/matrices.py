@@ -11,8 +11,6 @@ and missing as often as likes, the share of unobserved entries is a better estim
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -35,7 +33,7 @@ MIN_LIKES = 50
 
 
 def matrix_label_frequency(
-    observations: Any,
+    observations: object,
     *,
     method: Method = "e1",
     rank: int = 5,
@@ -74,7 +72,7 @@ def matrix_label_frequency(
 
 
 def matrix_class_prior(
-    observations: Any,
+    observations: object,
     *,
     rank: int = 5,
     n_entries: int = 10_000,
@@ -145,7 +143,7 @@ def _low_rank_at(
     return np.asarray(np.einsum("tk,k,kt->t", left[i], values, right[:, j]))
 
 
-def _likes(observations: Any, n_folds: int) -> Observations:
+def _likes(observations: object, n_folds: int) -> Observations:
     given = as_observations(observations)
     found = np.flatnonzero(given.labels > 0)
     if found.size < n_folds:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +33,11 @@ PRIOR_RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 
 
 def label_frequency(
-    X: Any,
-    y: Any,
+    X: object,
+    y: object,
     *,
     method: Method = "e1",
-    estimator: Any = None,
+    estimator: object = None,
     n_folds: int = 5,
     random_state: RandomState = None,
 ) -> float:
@@ -99,7 +99,7 @@ def label_frequency(
 
 
 def _held_out_chance(
-    X: Array, labels: Labels, test: NDArray[np.bool_], estimator: Any, draws: np.random.Generator
+    X: Array, labels: Labels, test: NDArray[np.bool_], estimator: object, draws: np.random.Generator
 ) -> Array:
     """Return ``P(labelled | x)`` at the test examples, from the others."""
     seed = int(draws.integers(2**31))
@@ -128,7 +128,12 @@ def _held_out_chance(
 
 
 def class_prior(
-    X: Any, y: Any, *, n_centres: int = 100, n_folds: int = 5, random_state: RandomState = None
+    X: object,
+    y: object,
+    *,
+    n_centres: int = 100,
+    n_folds: int = 5,
+    random_state: RandomState = None,
 ) -> float:
     """Estimate the share of positives among unlabelled examples; see :func:`prior_divergences`.
 
@@ -162,7 +167,12 @@ def class_prior(
 
 
 def prior_divergences(
-    X: Any, y: Any, *, n_centres: int = 100, n_folds: int = 5, random_state: RandomState = None
+    X: object,
+    y: object,
+    *,
+    n_centres: int = 100,
+    n_folds: int = 5,
+    random_state: RandomState = None,
 ) -> tuple[Array, Array]:
     """Return priors ``t`` and how badly ``t p(x | +1)`` fits inside ``p(x)`` for each of them.
 

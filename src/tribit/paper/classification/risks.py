@@ -82,7 +82,7 @@ class ZeroOne:
 LOSSES: dict[str, Loss] = {"squared": Squared(), "logistic": Logistic()}
 
 
-def as_loss(name: Any) -> Loss:
+def as_loss(name: object) -> Loss:
     """Return the loss of that name."""
     if not isinstance(name, str) or name not in LOSSES:
         raise InvalidInputError(f"There is no loss {name!r}; use one of {', '.join(LOSSES)}.")

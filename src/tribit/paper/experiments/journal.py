@@ -83,7 +83,7 @@ class Journal:
         self._write({"key": key, "rows": rows})
         self.rows[key] = json.loads(json.dumps(rows))  # the same values as a resumed run reads
 
-    def _write(self, value: Any) -> None:
+    def _write(self, value: object) -> None:
         line = _line(value)
         try:
             self._file.write(line)
@@ -141,7 +141,7 @@ def check_header(path: Path, header: dict[str, Any]) -> None:
             )
 
 
-def _line(value: Any) -> bytes:
+def _line(value: object) -> bytes:
     return json.dumps(value, allow_nan=False).encode() + b"\n"
 
 

@@ -139,7 +139,7 @@ def _line_colours(count: int) -> Any:
     return colormaps[COLOURS](np.linspace(0.0, MAX_LIGHTNESS, count))
 
 
-def _bars(fill: Any) -> dict[str, Any]:
+def _bars(fill: object) -> dict[str, Any]:
     return {"markerfacecolor": fill, "elinewidth": 0.8, "capsize": 2.0, "capthick": 0.8}
 
 

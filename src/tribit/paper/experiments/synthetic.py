@@ -214,7 +214,7 @@ class Trial:
         risk = tri(*self.mixture, rho=self.experiment.rho if rho is None else rho)
         return Objective(seen, self.experiment.link, risk, arithmetic=Arithmetic(DTYPE))
 
-    def row(self, way: str, X: Array, **found: Any) -> Row:
+    def row(self, way: str, X: Array, **found: object) -> Row:
         """Return a row of results with the relative error of X."""
         M = self.simulation.M
         weights = self.mixture or (None, None, None)

@@ -155,7 +155,7 @@ def plot_triangles(
     return picture_paths(stem)
 
 
-def _draw_triangle(figure: Any, axis: Any, bar: Any, triangle: Triangle, label: str) -> None:
+def _draw_triangle(figure: Any, axis: Any, bar: object, triangle: Triangle, label: str) -> None:
     scale = _scale(triangle.values)
     mixtures, shown = triangle.mixtures.T, np.minimum(triangle.values, scale.highest)
     mesh = axis.tripcolor(

@@ -68,7 +68,7 @@ class Linear(Link):
 class System(FactorModel):
     """An estimator of likes and dislikes; a subclass fits its factors in ``_fit``."""
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+    def fit(self, X: object, y: object = None) -> Self:  # noqa: ARG002
         """Fit the model.
 
         Parameters
@@ -82,7 +82,7 @@ class System(FactorModel):
         self._fit(self._read(X))
         return self
 
-    def _read(self, X: Any) -> Any:
+    def _read(self, X: object) -> Any:
         return as_observations(X, like_at=self.like_at)
 
     def _fit(self, data: Any) -> None:
@@ -105,7 +105,7 @@ class System(FactorModel):
 class MeasuredSystem(System):
     """A system of measured values, to which labels are the values +1 and -1: ``P(like) = (1 + x) / 2``."""
 
-    def _read(self, X: Any) -> Measurements:
+    def _read(self, X: object) -> Measurements:
         return as_measurements(X)
 
     def _link(self) -> Link:
@@ -150,7 +150,7 @@ def lower_to_sum(sizes: Array, total: float) -> Array:
     return np.asarray(np.maximum(sizes - excess[np.flatnonzero(sizes > excess)[-1]], 0.0))
 
 
-def check_rank(name: str, value: Any, most: int) -> int:
+def check_rank(name: str, value: object, most: int) -> int:
     """Return a number of latent factors, from 1 to ``most``."""
     columns = check_whole(name, value)
     if not 1 <= columns <= most:

@@ -127,7 +127,7 @@ class ConditionalGradientCompletion(System):
                 ConvergenceWarning,
             )
 
-    def _read(self, X: Any) -> Measurements | Observations:
+    def _read(self, X: object) -> Measurements | Observations:
         check_choice("loss", self.loss, LOSSES)
         as_link(self.link)  # checked with the squared loss too
         if self.loss == "squared":

@@ -271,7 +271,7 @@ def select_likes(observations: Observations) -> Observations:
     return observations.take(likes)
 
 
-def check_positive_rank(rank: Any, shape: tuple[int, int]) -> int:
+def check_positive_rank(rank: object, shape: tuple[int, int]) -> int:
     """Return a rank, at most the larger side of the matrix."""
     meaning = f"the larger side of the {shape[0]} x {shape[1]} matrix"
     return check_count("rank", rank, 1, max(shape), meaning=meaning)

@@ -32,7 +32,7 @@ BLOCK_ENTRIES = 1 << 18  # of a block of rows
 MAX_PROGRAM_SIDES = 60
 
 
-def nuclear_norm(X: Any) -> float:
+def nuclear_norm(X: object) -> float:
     """Return ``|X|_*``, the sum of the singular values.
 
     Parameters
@@ -50,7 +50,7 @@ def nuclear_norm(X: Any) -> float:
     return float(np.sum(singular_values(as_matrix(X))))
 
 
-def weighted_frobenius(X: Any, M: Any = None, *, weights: Any = None) -> float:
+def weighted_frobenius(X: object, M: object = None, *, weights: object = None) -> float:
     """Return ``|X - M|_Pi = sqrt(sum_ij pi_ij (X_ij - M_ij)^2)``, the norm of Cai and Zhou (2016).
 
     With uniform weights it is ``|X - M|_F / sqrt(d1 d2)``, the root of the mean square.
@@ -85,7 +85,7 @@ def weighted_frobenius(X: Any, M: Any = None, *, weights: Any = None) -> float:
     return float(size * np.sqrt(total))
 
 
-def relative_error(X: Any, M: Any, *, weights: Any = None) -> float:
+def relative_error(X: object, M: object, *, weights: object = None) -> float:
     """Return ``|X - M|_Pi / |M|_Pi``: 0 is exact, 1 is as good as a matrix of zeros.
 
     Parameters
@@ -126,7 +126,7 @@ class _WeightedFactors(NamedTuple):
     columns: Array
 
 
-def max_norm(X: Any) -> float:
+def max_norm(X: object) -> float:
     """Return ``|X|_max`` by a semidefinite program.
 
     Minimises ``t`` over symmetric ``[[A, X], [X', B]] >= 0`` whose diagonal is at most ``t`` (Srebro, Rennie and
@@ -174,7 +174,7 @@ def max_norm(X: Any) -> float:
     return found
 
 
-def max_norm_bound(U: Any, V: Any) -> float:
+def max_norm_bound(U: object, V: object) -> float:
     """Return ``max_i |u_i| max_j |v_j|``, an upper bound of ``|U V'|_max`` for these very factors.
 
     The bound is invariant to the scale of one factor against the other. Other factors of the same product may give
@@ -188,7 +188,7 @@ def max_norm_bound(U: Any, V: Any) -> float:
     return as_matrix((U, V)).largest
 
 
-def max_norm_interval(X: Any, *, tol: float = 1e-3, max_iter: int = 1000) -> MaxNormInterval:
+def max_norm_interval(X: object, *, tol: float = 1e-3, max_iter: int = 1000) -> MaxNormInterval:
     """Return a lower and an upper bound of ``|X|_max`` within ``tol``.
 
     Maximises ``|diag(p)^(1/2) X diag(q)^(1/2)|_*`` over probability vectors ``p`` and ``q``: each weight is
@@ -319,7 +319,7 @@ class Matrix:
         return left * root, right.T * root
 
 
-def as_matrix(X: Any, name: str = "X") -> Matrix:
+def as_matrix(X: object, name: str = "X") -> Matrix:
     """Read a matrix or its factors, and refuse anything else."""
     if isinstance(X, Factors):
         X = X.product_factors()
@@ -357,7 +357,7 @@ def longest_row(F: Array) -> float:
     return float(np.max(np.linalg.norm(F, axis=1)))
 
 
-def _array(name: str, values: Any) -> Array:
+def _array(name: str, values: object) -> Array:
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -14,7 +14,7 @@ from tribit.model.risks import Floats, Risk
 from tribit.randomness import RandomState, generator
 
 
-def mean_weights(risk: Risk, likely: Any) -> tuple[Floats, Floats]:
+def mean_weights(risk: Risk, likely: object) -> tuple[Floats, Floats]:
     """Return ``(w_plus, w_minus)`` with the mean risk of an entry, ``w_plus l(x, +1) + w_minus l(x, -1)``.
 
     An entry is unobserved with probability ``rho``, else a like with probability ``likely``, as in the paper's
@@ -40,7 +40,7 @@ def mean_weights(risk: Risk, likely: Any) -> tuple[Floats, Floats]:
     return weights[..., 0], weights[..., 1]
 
 
-def limiting_probability(risk: Risk, likely: Any) -> Floats:
+def limiting_probability(risk: Risk, likely: object) -> Floats:
     """Return the probability of a like at which the mean risk of an entry is least.
 
     For a likelihood, and for squared errors of 1 and 0, that is ``w_plus / (w_plus + w_minus)`` with the weights of
@@ -71,7 +71,7 @@ Array = NDArray[np.floating[Any]]
 
 
 def sign_twin(
-    M: Any,
+    M: object,
     *,
     spread: float = 1.0,
     norm: Callable[[Array], Any] = np.linalg.norm,
