@@ -14,7 +14,7 @@ import numpy as np
 from tribit.errors import InvalidInputError, InvalidTypeError, parameter, quoted
 
 
-def check_positive(name: str, value: Any) -> float:
+def check_positive(name: str, value: object) -> float:
     """Return a positive finite number as a float."""
     number = _as_float(value)
     if not 0.0 < number < np.inf:
@@ -24,7 +24,7 @@ def check_positive(name: str, value: Any) -> float:
     return number
 
 
-def check_not_negative(name: str, value: Any) -> float:
+def check_not_negative(name: str, value: object) -> float:
     """Return a finite number >= 0 as a float."""
     number = _as_float(value)
     if not 0.0 <= number < np.inf:
@@ -36,7 +36,7 @@ def check_not_negative(name: str, value: Any) -> float:
 
 def check_between(
     name: str,
-    value: Any,
+    value: object,
     low: float,
     high: float,
     *,
@@ -92,14 +92,14 @@ def check_whole(name: str, value: Any) -> int:
     return int(value)
 
 
-def check_switch(name: str, value: Any) -> bool:
+def check_switch(name: str, value: object) -> bool:
     """Return True or False as a bool."""
     if not isinstance(value, bool | np.bool_):
         raise InvalidTypeError(f"{parameter(name)} must be True or False; got {quoted(value)}.")
     return bool(value)
 
 
-def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
+def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
     """Return ``value`` if it is one of the choices."""
     known = list(choices)
     if not isinstance(value, str) or value not in known:
@@ -109,12 +109,12 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
     return value
 
 
-def check_field(instance: Any, name: str, check: Callable[[str, Any], Any]) -> None:
+def check_field(instance: object, name: str, check: Callable[[str, Any], Any]) -> None:
     """Replace a field of a frozen dataclass by its checked value."""
     object.__setattr__(instance, name, check(name, getattr(instance, name)))
 
 
-def check_fitted(model: Any) -> None:
+def check_fitted(model: object) -> None:
     """Raise scikit-learn's NotFittedError for an estimator that was not fitted; other objects need no fit."""
     if hasattr(model, "fit"):
         from sklearn.utils.validation import check_is_fitted  # noqa: PLC0415 - an estimator has it already
@@ -122,12 +122,12 @@ def check_fitted(model: Any) -> None:
         check_is_fitted(model)
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Return whether a value is a real number of Python or NumPy; a bool is not."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def is_whole(value: Any) -> bool:
+def is_whole(value: object) -> bool:
     """Return whether a value has an integer type; a bool has not."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 

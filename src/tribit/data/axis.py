@@ -145,7 +145,7 @@ class Axis:
             )
         return places
 
-    def suggestion(self, unknown: Any) -> str:
+    def suggestion(self, unknown: object) -> str:
         """Return "did you mean ...?" for an unknown id; "" if no known id is near."""
         place = self._nearest(str(unknown))
         return "" if place is None else f"did you mean {quoted_id(self.ids, place)}?"

@@ -104,7 +104,7 @@ def unknown_option(popularity: str = "", of: str = "ids", choices: Sequence[str]
 
 
 def find_or_warn(
-    recommender: Recommender, side: int, ids: Any, unknown: str, answered: str = ""
+    recommender: Recommender, side: int, ids: object, unknown: str, answered: str = ""
 ) -> Positions:
     """Return positions of row (``side`` 0) or column (1) ids; -1 for an unknown one, with a warning.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 from tribit.checks import check_positive
 from tribit.data.matrix_estimator import MatrixEstimator
@@ -73,7 +73,7 @@ class CandidateRanker(RateRanker, MatrixEstimator):
     def __init__(
         self,
         *,
-        l2: Any = "auto",
+        l2: object = "auto",
         like_at: float | None = None,
         n_jobs: int | None = None,
         device: str = "cpu",
@@ -85,7 +85,7 @@ class CandidateRanker(RateRanker, MatrixEstimator):
         self.device = device
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+    def fit(self, X: object, y: object = None) -> Self:  # noqa: ARG002
         """Fit the ranker.
 
         Parameters
@@ -110,7 +110,7 @@ class CandidateRanker(RateRanker, MatrixEstimator):
         return self._set(found._cells, found.coefficients_, found.axes_)
 
 
-def _check_l2(l2: Any) -> float:
+def _check_l2(l2: object) -> float:
     if isinstance(l2, str):
         raise InvalidInputError(f'l2 must be a positive number or "auto"; got {l2!r}.')
     return check_positive("l2", l2)

@@ -94,10 +94,10 @@ class RateRanker(HasAxes):
 
     def recommend(
         self,
-        rows: Any,
+        rows: object,
         n: int = 10,
         *,
-        exclude_seen: Any = None,
+        exclude_seen: object = None,
         avoid_dislikes: float = 1.0,
     ) -> Recommendations:
         """Return the ``n`` best columns for each row: the rate of likes less ``avoid_dislikes`` times that of dislikes.
@@ -107,7 +107,7 @@ class RateRanker(HasAxes):
         """
         return recommend(self, rows, n, exclude_seen=exclude_seen, avoid_dislikes=avoid_dislikes)
 
-    def with_rows(self, X: Any) -> Self:
+    def with_rows(self, X: object) -> Self:
         """Return a ranker of other rows, by the regressions and coefficients as they were fitted.
 
         A row f that was not part of the fit has the scores ``f B`` of each regression: it was no target of it, so
@@ -126,7 +126,7 @@ class RateRanker(HasAxes):
         cells = CellFeatures(self._cells.likes, self._cells.mask, liked, seen, n_fitted=0)
         return self._like(cells, rows)
 
-    def append_rows(self, X: Any) -> Self:
+    def append_rows(self, X: object) -> Self:
         """Return a ranker of the rows of this one and, after them, of those of ``X``: see :meth:`with_rows`.
 
         Row ids of ``X`` must be new; without ids here the positions go on counting.
@@ -161,7 +161,7 @@ class RateRanker(HasAxes):
 
     @classmethod
     def from_arrays(
-        cls, arrays: Mapping[str, Any], observations: Observations, **parameters: Any
+        cls, arrays: Mapping[str, Any], observations: Observations, **parameters: object
     ) -> Self:
         """Return the fitted ranker that gave these arrays.
 
@@ -186,7 +186,7 @@ class RateRanker(HasAxes):
         cells = CellFeatures(likes, mask, liked, seen, n_fitted)
         return cls(**parameters)._set(cells, known["coefficients"], observations.axes)
 
-    def _labels_of(self, X: Any) -> tuple[sp.csr_array, Axis]:
+    def _labels_of(self, X: object) -> tuple[sp.csr_array, Axis]:
         """Return labels in the columns of the fit and the axis of their rows; unknown columns are left out."""
         new = as_observations(X, like_at=self.like_at)
         advice = "give new rows all columns of the fit"

@@ -95,7 +95,7 @@ class Ranker(Protocol):
         ...
 
 
-def is_ranker(model: Any) -> TypeGuard[Ranker]:
+def is_ranker(model: object) -> TypeGuard[Ranker]:
     """Return whether something, fitted or not, is a ranker of rates."""
     return callable(getattr(model, "log_rates", None))
 
@@ -190,7 +190,7 @@ def worth(parts: RateParts, weight: float) -> Rated:
     return Rated(np.where(value > 0, rate * value, value), rate * like, rate * dislike)
 
 
-def _ranker_places(scores: Scores, ranker: Any) -> tuple[Positions, Positions]:
+def _ranker_places(scores: Scores, ranker: object) -> tuple[Positions, Positions]:
     """Return where the ranker has each row and column of the model."""
     if not is_ranker(ranker):
         raise InvalidTypeError(

@@ -121,7 +121,7 @@ def check_fields(values: Mapping[str, Any], fields: Mapping[str, Field]) -> None
         field.check(name, values[name])
 
 
-def value_from(hint: Any, value: Any, name: str) -> Any:
+def value_from(hint: object, value: Any, name: str) -> Any:
     """Return the value of a type that JSON describes: numbers, texts, tuples, mappings and dataclasses of them."""
     if hint in PLAIN_FIELDS:
         PLAIN_FIELDS[hint].check(name, value)
