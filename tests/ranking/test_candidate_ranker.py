@@ -327,6 +327,68 @@ def test_it_finds_held_out_likes_and_a_model_helps_to_avoid_dislikes():
     assert fewer < more - 0.01
 
 
+# Likes and dislikes to be expected
+
+
+def exposed(seed, shape=(400, 60)):
+    """Labels whose exposure follows popularity, activity and the preference of rows."""
+    rng = np.random.default_rng(seed)
+    tastes = rng.normal(size=(shape[0], 2)) @ rng.normal(size=(2, shape[1]))
+    often = tastes + rng.normal(size=shape[1]) + rng.normal(size=shape[0])[:, None] - 2.5
+    labels = np.where(rng.random(shape) < expit(2 * tastes), 1, -1)
+    return np.where(rng.random(shape) < expit(often), labels, 0)
+
+
+def test_expected_likes_and_dislikes_are_those_held_out():
+    sums, bins = [], []
+    for seed in range(3):
+        train, test = Observations.from_matrix(exposed(seed)).split(1 / 11, random_state=seed)
+        ranker = CandidateRanker(random_state=0).fit(train)
+        unseen = train.to_sparse().toarray() == 0
+        after = test.to_sparse().toarray()[unseen]  # a tenth more entries: the horizon
+        rates = [np.exp(each[unseen]) for each in ranker.log_rates(np.arange(400))]
+        likes, dislikes = ranker.expected(*rates)
+        assert (likes + dislikes).max() <= 1
+        sums.append([likes.sum(), (after > 0).sum(), dislikes.sum(), (after < 0).sum()])
+        order = np.argsort(likes)
+        share = np.cumsum(likes[order]) / likes.sum()
+        parts = np.split(order, np.searchsorted(share, [0.25, 0.5, 0.75]))
+        bins.append([[likes[part].sum(), (after[part] > 0).sum()] for part in parts])
+    expected_likes, found_likes, expected_dislikes, found_dislikes = np.sum(sums, axis=0)
+    assert expected_likes == pytest.approx(found_likes, abs=2.5 * np.sqrt(found_likes))
+    assert expected_dislikes == pytest.approx(found_dislikes, abs=2.5 * np.sqrt(found_dislikes))
+    for expected, found in np.sum(bins, axis=0):
+        assert expected == pytest.approx(found, abs=2.5 * np.sqrt(found))
+
+
+def test_expected_likes_never_fall_in_the_rate_and_share_it_as_the_rates_do():
+    ranker = CandidateRanker(random_state=0).fit(table())
+    likes, dislikes = (np.exp(rates) for rates in ranker.log_rates(np.arange(40)))
+    found = ranker.expected(likes, dislikes)
+    chance = np.sum(found, axis=0)
+    order = np.argsort(likes + dislikes, axis=None)
+    assert (np.diff(chance.ravel()[order]) >= -1e-15).all()
+    np.testing.assert_allclose(found[0] * dislikes, found[1] * likes)
+    assert np.array_equal(ranker.expected(np.zeros(1), np.zeros(1)), np.zeros((2, 1)))
+
+
+def test_of_likes_alone_no_dislike_is_expected():
+    A = np.maximum(table(), 0)
+    ranker = CandidateRanker(random_state=0).fit(A)
+    lists = judge_of(A).recommend(range(40), 4, exclude_seen=A, ranker=ranker)
+    assert not lists.dislikes.values.any()
+    log_likes = ranker.log_rates(np.arange(40))[0][lists.positions.index, lists.positions.values]
+    np.testing.assert_allclose(lists.likes.values, ranker.horizon_(log_likes))
+
+
+def test_the_rates_of_another_ranker_are_not_calibrated():
+    A = table((12, 9))
+    given = Given(np.ones(A.shape), np.ones(A.shape))
+    lists = judge_of(A).recommend(range(12), 9, ranker=given)
+    assert lists.likes is lists.dislikes is None
+    assert "expected_likes" not in lists.table()
+
+
 # Lists by rates
 
 

@@ -177,13 +177,17 @@ def test_a_ranker_from_its_arrays(likes_only):
     seen = with_ids(A)
     ranker = CandidateRanker(random_state=0).fit(seen)
     arrays = ranker.arrays()
-    assert sum(array.nbytes for array in arrays.values()) < 8 * (10 + 2 + 2 * 15 + 1) + 1
+    horizon = arrays["horizon"]
+    assert horizon.shape[1] < 1000
+    assert sum(each.nbytes for each in arrays.values()) == 8 * (10 + 2 + horizon.size + 2 * 15 + 1)
     again = CandidateRanker.from_arrays(arrays, seen, random_state=7)
     assert again.random_state == 7
     assert again.l2_ == ranker.l2_
     assert again.row_ids_.tolist() == ranker.row_ids_.tolist()
     rows = np.arange(120)
     assert np.array_equal(again.log_rates(rows), ranker.log_rates(rows))
+    rates = np.exp(ranker.log_rates(rows))
+    assert np.array_equal(again.expected(*rates), ranker.expected(*rates))
     assert np.array_equal(again.arrays()["mask_diagonal"], arrays["mask_diagonal"])
 
 
@@ -210,6 +214,10 @@ def test_a_longer_ranker_from_its_arrays():
         ),
         ("mask_diagonal", np.full(15, "a"), "mask_diagonal of the ranker is of <U1"),
         ("coefficients", np.full((2, 5), -np.inf), "coefficients of the ranker must be finite"),
+        ("horizon", None, "The arrays of the ranker have no horizon; use"),
+        ("horizon", np.ones((3, 4)), r"horizon of the ranker .* the shape \(3, 4\); numbers"),
+        ("horizon", np.array([[1.0, 2.0], [0.2, 1.0]]), "lie inside \\(0, 1\\)"),
+        ("horizon", np.array([[2.0, 1.0], [0.2, 0.3]]), "places must increase"),
         ("fitted_rows", np.array(41), "fitted_rows of the ranker is 41 and .* have 40 rows"),
         ("fitted_rows", np.array(0), "fitted_rows of the ranker is 0 and"),
         ("fitted_rows", np.array(1.5), "fitted_rows of the ranker is 1.5 and"),

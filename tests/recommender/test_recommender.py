@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import expit, logit
 from sklearn.base import clone
 
 from tribit import (
@@ -86,8 +87,17 @@ def test_probabilities_intervals_and_trade_off_stand_beside_the_scores(recommend
     np.testing.assert_allclose(found.intervals.upper, interval.upper, rtol=1e-5)
     q, d = np.asarray(found.likes), np.asarray(found.dislikes)
     np.testing.assert_allclose(found.dislikes_per_like, d.sum(axis=1) / q.sum(axis=1))
-    scores = np.asarray(found.scores)
-    np.testing.assert_allclose(scores[scores > 0], (q - d)[scores > 0])
+    i, j = np.array([3, 8]).repeat(5), found.positions.values
+    likes, dislikes = (rates[i, j] for rates in recommender.ranker_.log_rates(np.arange(40)))
+    chance = found.probabilities.values
+    p = expit((logit(chance) + likes - dislikes) / 2)
+    rate = np.exp(likes) + np.exp(dislikes)
+    value = rate * (2 * p - 1)
+    assert (value > 0).any()
+    np.testing.assert_allclose(found.scores.values[value > 0], value[value > 0])
+    observed = recommender.ranker_.horizon_(np.log(rate))  # within the horizon
+    np.testing.assert_allclose(q.ravel(), observed * p)
+    np.testing.assert_allclose(d.ravel(), observed * (1 - p))
     table = found.table()
     assert list(table)[:4] == ["row", "column", "place", "score"]
     assert {values.shape for values in table.values()} == {(10,)}

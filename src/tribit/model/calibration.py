@@ -313,8 +313,11 @@ def isotonic(
     total, liked = np.bincount(group, w), np.bincount(group, w * likes)
     kept = total > 0
     places, total, liked = places[kept], total[kept], liked[kept]
-    line = isotonic_regression(liked / total, weights=total).x
-    # The ends of each constant stretch determine the function.
+    return knots(places, isotonic_regression(liked / total, weights=total).x)
+
+
+def knots(places: Array, line: Array) -> Isotonic:
+    """Return the function that joins the points, kept as the ends of each constant stretch."""
     changes = np.abs(np.diff(line)) > 0
     corner = np.concatenate([[True], changes]) | np.concatenate([changes, [True]])
     return Isotonic(places[corner], line[corner])

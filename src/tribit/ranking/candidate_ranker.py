@@ -52,6 +52,8 @@ class CandidateRanker(RateRanker, MatrixEstimator):
     ----------
     coefficients_ : array of shape (2, 5)
         ``t_0`` to ``t_4`` of likes and of dislikes; ``t_0`` is ``-inf`` where no dislikes were observed.
+    horizon_ : Isotonic
+        Map from the logarithm of the rate of entries to the probability of one within the horizon (:meth:`expected`).
     l2_ : (float, float)
         Ridge of the regressions of the likes and of the mask.
     shape_ : (int, int)
@@ -107,7 +109,7 @@ class CandidateRanker(RateRanker, MatrixEstimator):
             device=self.device,
             random_state=self.random_state,
         )
-        return self._set(found._cells, found.coefficients_, found.axes_)
+        return self._set(found._cells, found.coefficients_, found.horizon_, found.axes_)
 
 
 def _check_l2(l2: object) -> float:

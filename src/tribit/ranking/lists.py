@@ -66,8 +66,9 @@ class Recommendations(Answer):
     probabilities : Ragged or None
         The model's probability of a like of each. None for a ranker alone.
     likes, dislikes : Ragged or None
-        With a :class:`~tribit.ranking.CandidateRanker`, the likes and dislikes to be expected of each: rates, in a
-        time in which as many would come as have been observed.
+        With a :class:`~tribit.ranking.CandidateRanker`, the likes and dislikes to be expected of each while the table
+        grows by a tenth: the probability that the row observes the column by then and likes it, or dislikes it
+        (:meth:`~tribit.ranking.CandidateRanker.expected`).
     intervals : Intervals or None
         Of the probabilities, on request of a :class:`tribit.Recommender`; one for each place that is shown.
     basis : array of shape (n_rows,) or None
@@ -233,13 +234,18 @@ class TopN:
         if isinstance(model, Scores):
             x = model.factors.at(places.repeat(listed.lengths), listed.values)
             likely = listed.with_values(model.probability(x))
+        expected = getattr(model if self.ranker is None else self.ranker, "expected", None)
+        likes = dislikes = None
+        if rates is not None and expected is not None:
+            likes, dislikes = map(listed.with_values, expected(*rates[:, is_listed]))
         return Recommendations(
             axes.rows.names(places),
             listed.with_values(axes.columns.names(listed.values)),
             listed.with_values(worths),
             listed,
             likely,
-            *(() if rates is None else (listed.with_values(each[is_listed]) for each in rates)),
+            likes,
+            dislikes,
         )
 
 

@@ -19,6 +19,7 @@ from tribit.checks import check_fitted
 from tribit.data.axis import Axes, Axis, HasAxes, Positions, check_new, longer
 from tribit.data.observations import Observations, as_observations
 from tribit.errors import InvalidInputError
+from tribit.model.calibration import Isotonic
 from tribit.model.ease import CHOICE_COLUMNS, Ease, fit_ease
 from tribit.randomness import RandomState, generator
 from tribit.ranking.lists import Recommendations, recommend
@@ -41,6 +42,8 @@ class RateRanker(HasAxes):
     ----------
     coefficients_ : array of shape (2, 5)
         ``t_0`` to ``t_4`` of likes and of dislikes; ``t_0`` is ``-inf`` where no dislikes were observed.
+    horizon_ : Isotonic
+        Map from the logarithm of the rate of entries to the probability of one within the horizon (:meth:`expected`).
     l2_ : (float, float)
         Ridge of the regressions of the likes and of the mask.
     axes_ : Axes
@@ -50,6 +53,7 @@ class RateRanker(HasAxes):
     like_at: float | None = None
     n_jobs: int | None = None
     coefficients_: Array
+    horizon_: Isotonic
     l2_: tuple[float, float]
     _cells: CellFeatures
 
@@ -91,6 +95,26 @@ class RateRanker(HasAxes):
             likes += t * feature
             dislikes += s * feature
         return likes, dislikes
+
+    def expected(self, likes: Array, dislikes: Array) -> tuple[Array, Array]:
+        """Return the likes and dislikes to be expected of unobserved cells within the horizon, given their rates.
+
+        The horizon is the time in which the table grows by a tenth. A cell becomes at most one entry, so that both are
+        probabilities, and so is their sum, which never decreases in the sum of the rates. It is calibrated on the
+        entries of the fit, each of them held out when its own rate is estimated (:mod:`tribit.model.horizon`); likes
+        and dislikes share it as they share the rates.
+
+        Parameters
+        ----------
+        likes, dislikes : array
+            The rates; beside a model their ratio is that of both (:mod:`tribit.ranking.scores`).
+        """
+        check_fitted(self)
+        if self.coefficients_[1, 0] == -np.inf:  # the data have likes alone
+            likes, dislikes = likes + dislikes, np.zeros_like(dislikes)
+        rate = np.maximum(likes + dislikes, np.finfo(np.float64).tiny)
+        factor = self.horizon_(np.log(rate)) / rate
+        return likes * factor, dislikes * factor
 
     def recommend(
         self,
@@ -142,8 +166,8 @@ class RateRanker(HasAxes):
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the small arrays that a file keeps beside the observations, for :meth:`from_arrays`.
 
-        ``coefficients``, ``l2``, ``likes_diagonal`` and ``mask_diagonal`` of the inverses, and ``fitted_rows``, how
-        many of the rows, the first, are those of the fit.
+        ``coefficients``, ``l2``, the knots of ``horizon``, ``likes_diagonal`` and ``mask_diagonal`` of the inverses,
+        and ``fitted_rows``, how many of the rows, the first, are those of the fit.
         """
         check_fitted(self)
         cells = self._cells
@@ -154,6 +178,7 @@ class RateRanker(HasAxes):
         return {
             "coefficients": self.coefficients_.copy(),
             "l2": np.array(self.l2_),
+            "horizon": np.array([*self.horizon_.arrays().values()]),
             "likes_diagonal": cells.likes.diagonal.copy(),
             "mask_diagonal": cells.mask.diagonal.copy(),
             "fitted_rows": np.array(cells.n_fitted),
@@ -184,7 +209,8 @@ class RateRanker(HasAxes):
             for name, F, l2 in zip(("likes", "mask"), (liked, seen), known["l2"], strict=True)
         )
         cells = CellFeatures(likes, mask, liked, seen, n_fitted)
-        return cls(**parameters)._set(cells, known["coefficients"], observations.axes)
+        horizon = Isotonic(*known["horizon"])  # which checks them
+        return cls(**parameters)._set(cells, known["coefficients"], horizon, observations.axes)
 
     def _labels_of(self, X: object) -> tuple[sp.csr_array, Axis]:
         """Return labels in the columns of the fit and the axis of their rows; unknown columns are left out."""
@@ -201,11 +227,15 @@ class RateRanker(HasAxes):
 
     def _like(self, cells: CellFeatures, rows: Axis) -> Self:
         """Return a ranker with the parameters and coefficients of this one."""
-        return copy(self)._set(cells, self.coefficients_, Axes(rows, self.axes_.columns))
+        axes = Axes(rows, self.axes_.columns)
+        return copy(self)._set(cells, self.coefficients_, self.horizon_, axes)
 
-    def _set(self, cells: CellFeatures, coefficients: Array, axes: Axes) -> Self:
+    def _set(
+        self, cells: CellFeatures, coefficients: Array, horizon: Isotonic, axes: Axes
+    ) -> Self:
         self._cells = cells
         self.coefficients_ = coefficients
+        self.horizon_ = horizon
         self.l2_ = (cells.likes.l2, cells.mask.l2)
         self.axes_ = axes
         return self
@@ -242,8 +272,8 @@ def fit_ranker(
         cells = CellFeatures.fit(labels, regress, jobs if algebra is None else 1)
     rows = judged if n_columns <= CHOICE_COLUMNS else _some_rows(n_rows, n_columns, draws)
     with single_threaded_blas(), memory_named():
-        coefficients = fit_rates(cells, labels, rows, draws, jobs)
-    return RateRanker()._set(cells, coefficients, observations.axes)
+        coefficients, horizon = fit_rates(cells, labels, rows, draws, jobs)
+    return RateRanker()._set(cells, coefficients, horizon, observations.axes)
 
 
 def _some_rows(n_rows: int, n_columns: int, draws: np.random.Generator) -> Positions:
@@ -267,6 +297,7 @@ def check_arrays(arrays: Mapping[str, Any], shape: tuple[int, int]) -> dict[str,
     shapes = {
         "coefficients": (2, 5),
         "l2": (2,),
+        "horizon": (2, *np.shape(arrays.get("horizon", ()))[1:2]),  # any number of knots
         "likes_diagonal": (n_columns,),
         "mask_diagonal": (n_columns,),
         "fitted_rows": (),

@@ -21,15 +21,19 @@ from numpy.typing import NDArray
 from tribit.backends.threads import ordered_map, single_threaded_blas
 from tribit.data.axis import Positions
 from tribit.model.binary_matrices import TOLERANCE, BinaryRows
+from tribit.model.calibration import Isotonic
 from tribit.model.ease import Ease, row_blocks
+from tribit.model.horizon import HORIZON, fit_horizon
 
-__all__ = ["CellFeatures", "fit_rates", "indicators", "log_linear"]
+__all__ = ["MAX_LOG_RATE", "CellFeatures", "fit_rates", "indicators", "log_linear"]
 
 
 Array = NDArray[np.float64]
 #: Floor of the scores before their logarithm, as a share of the mean of the column, and how many entries are added to
 #: those of a column there, as a share of the mean number.
 FLOOR_SHARE, SMOOTHING_SHARE = 0.1, 0.1
+#: Largest logarithm of a rate, far from overflow in sums and products.
+MAX_LOG_RATE = 300.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,11 +189,11 @@ def fit_rates(
     rows: Positions,
     draws: np.random.Generator,
     n_jobs: int,
-) -> Array:
-    """Return the coefficients of the log-rates of likes and of dislikes, an array of shape (2, 5).
+) -> tuple[Array, Isotonic]:
+    """Return the coefficients of the log-rates of likes and of dislikes, an array of shape (2, 5), and a calibrator.
 
     Estimated on the given rows: their observed entries are the events, and a sample of their unobserved cells is the
-    risk set.
+    risk set. The calibrator maps the log-rate of entries to the probability of one within the horizon.
     """
     n_observed = labels[rows].nnz
     n_unobserved = rows.size * labels.shape[1] - n_observed
@@ -205,19 +209,25 @@ def fit_rates(
     scale[scale < 1e-6] = 1.0  # what is the same everywhere, but for rounding, has no effect
     x = np.column_stack([np.ones(len(x)), (x - centre) / scale])
     # A full matrix has no candidates; its rates are shares of all entries, and finite.
-    at_risk = x[kind == 0] if n_unobserved else x
-    found = []
+    is_at_risk = kind == 0 if n_unobserved else np.ones(kind.size, dtype=bool)
+    at_risk = x[is_at_risk]
+    found, log_rate = [], np.full(kind.size, -np.inf)
     for label in (1, -1):
         events = x[kind == label].sum(axis=0)
         t = np.zeros(x.shape[1])
         if events[0]:
             t = log_linear(events, at_risk, np.full(len(at_risk), 1 / share), RIDGE)
+            np.logaddexp(log_rate, x @ t, out=log_rate)
             t[1:] /= scale
             t[0] -= t[1:] @ centre
         else:
             t[0] = -np.inf
         found.append(t)
-    return np.array(found)
+    log_rate = np.minimum(log_rate, MAX_LOG_RATE)
+    horizon = fit_horizon(
+        log_rate, HORIZON * (kind != 0), is_at_risk / share, HORIZON * np.exp(log_rate)
+    )
+    return np.array(found), horizon
 
 
 def log_linear(events: Array, at_risk: Array, weights: Array, ridge: float) -> Array:

@@ -24,6 +24,7 @@ from tribit.checks import check_fitted, check_not_negative
 from tribit.data.axis import AnyArray, Axes, Positions
 from tribit.errors import InvalidTypeError
 from tribit.model.scores import Scores, as_scores
+from tribit.ranking.rates import MAX_LOG_RATE
 
 __all__ = [
     "Ranker",
@@ -41,10 +42,6 @@ __all__ = [
 ]
 
 Array = NDArray[np.floating[Any]]
-
-
-#: Largest logarithm of a rate, far from overflow in sums and products.
-MAX_LOG_RATE = 300.0
 
 
 class Rated(NamedTuple):
@@ -73,7 +70,8 @@ WeighedScore: TypeAlias = Callable[[Positions, float], Array | Rated]
 class Ranker(Protocol):
     """Rates at which entries become likes and dislikes, for any rows and every column.
 
-    Only their ratios within a row count, so the unit of a rate is free.
+    Only their ratios within a row count, so the unit of a rate is free. A ranker with a method ``expected``, as
+    :meth:`tribit.ranking.CandidateRanker.expected`, has the expected likes and dislikes of each place as well.
 
     Attributes
     ----------
