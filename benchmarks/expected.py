@@ -44,7 +44,9 @@ def measure(train: Observations, test: Observations) -> dict[str, np.ndarray]:
 def main() -> None:
     """Print the ratio of held-out to expected numbers."""
     if not FOLDER:
-        print("\nExpected likes: skipped, they need MovieLens-100k (TRIBIT_DATA=folder with ml-100k).")
+        print(
+            "\nExpected likes: skipped, they need MovieLens-100k (TRIBIT_DATA=folder with ml-100k)."
+        )
         return
     ratings = movielens100k(f"{FOLDER}/ml-100k").observations()
     figures: dict[str, list[np.ndarray]] = {}

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 class Recommend(Question[Recommendations]):
     """Return the top-N list of each row: the ``n`` best columns, best first.
 
-    With a ranker columns are in the order of the rate of likes minus ``avoid_dislikes`` times that of dislikes, otherwise
-    in that of the probability of a like. ``expected_likes`` is the probability that the row observes the column while
-    the table grows by a tenth, and likes it.
+    With a ranker columns are in the order of the rate of likes minus ``avoid_dislikes`` times that of dislikes,
+    otherwise in that of the probability of a like. ``expected_likes`` is the probability that the row observes the
+    column while the table grows by a tenth, and likes it.
     """
 
     rows: Ids | None = option(

@@ -209,7 +209,7 @@ class RateRanker(HasAxes):
             for name, F, l2 in zip(("likes", "mask"), (liked, seen), known["l2"], strict=True)
         )
         cells = CellFeatures(likes, mask, liked, seen, n_fitted)
-        horizon = Isotonic(*known["horizon"])  # which checks them
+        horizon = Isotonic(*known["horizon"])
         return cls(**parameters)._set(cells, known["coefficients"], horizon, observations.axes)
 
     def _labels_of(self, X: object) -> tuple[sp.csr_array, Axis]:
@@ -230,9 +230,7 @@ class RateRanker(HasAxes):
         axes = Axes(rows, self.axes_.columns)
         return copy(self)._set(cells, self.coefficients_, self.horizon_, axes)
 
-    def _set(
-        self, cells: CellFeatures, coefficients: Array, horizon: Isotonic, axes: Axes
-    ) -> Self:
+    def _set(self, cells: CellFeatures, coefficients: Array, horizon: Isotonic, axes: Axes) -> Self:
         self._cells = cells
         self.coefficients_ = coefficients
         self.horizon_ = horizon
@@ -319,6 +317,13 @@ def check_arrays(arrays: Mapping[str, Any], shape: tuple[int, int]) -> dict[str,
         raise InvalidInputError(
             "coefficients of the ranker must be finite; use the arrays of a fitted ranker as they are."
         )
+    try:
+        Isotonic(*found["horizon"])
+    except InvalidInputError:
+        raise InvalidInputError(
+            "horizon of the ranker must be a non-decreasing function between 0 and 1; use the arrays of a fitted "
+            "ranker as they are."
+        ) from None
     count = float(found["fitted_rows"])
     if not (1 <= count <= n_rows and count == round(count)):
         raise InvalidInputError(
