@@ -129,7 +129,7 @@ def drawn() -> None:
     for trial in TRIALS:
         data = simulate(EXPERIMENT_2, 0, trial)
         model, spent = timed_fit(data.observations, link=link, random_state=0)
-        X = model.complete("decision")
+        X = model.complete("score")
         errors.append(np.linalg.norm(X - data.M) / np.linalg.norm(data.M))
         seconds.append(spent)
         single.append(one_fit(model, data.observations))

@@ -107,7 +107,7 @@ def intervals(setting: Setting, seed: int) -> list[float]:
     i, j = np.divmod(draws.choice(M.size, 20_000, replace=False), M.shape[1])
     found = []
     for posterior in (plain, plain.with_adjustment(held_out, random_state=seed)):
-        each = posterior.interval(i, j, level=LEVEL, what="decision")
+        each = posterior.interval(i, j, level=LEVEL, what="score")
         found += [float(each.covers(M[i, j]).mean()), float(each.width.mean())]
     error = np.sqrt(np.mean((model.decision_function(i, j) - M[i, j]) ** 2))
     return [*found, float(error), float(model.l2)]

@@ -35,7 +35,7 @@ def bias(side: int = 400, rho: float = 0.5, likely: tuple[float, ...] = (0.1, 0.
             model = PUMatrixCompletion(
                 rho=rho, loss="squared", risk=name, rank=1, l2=0.0, random_state=0
             )
-            found = float(np.mean(model.fit(seen).complete("decision")))
+            found = float(np.mean(model.fit(seen).complete("score")))
             yield p, name, float(limiting_probability(risk(rho), p)), found
 
 
@@ -56,7 +56,7 @@ def without_noise(sides: tuple[int, ...] = (40, 80, 160, 320), sigmas=(0.0, 0.5,
                 Y = quantise(M, Probit(sigma), random_state=0) if sigma else np.sign(M).astype(int)
                 link = Probit(sigma or 0.5)
                 model = MaxNormLikelihood(rank=1, n_columns=1, link=link, random_state=0).fit(Y)
-                found.append(np.linalg.norm(model.complete("decision") - M) / side)
+                found.append(np.linalg.norm(model.complete("score") - M) / side)
             errors.append(max(found))
         yield side, least, errors
 
@@ -87,7 +87,7 @@ def likes_alone(side: int = 400, draws: int = 3, rhos: tuple[float, ...] = RHOS)
                 random_state=0,
             )
             fits = both.fit(seen), likes.fit(likes_only(seen))
-            errors.append([relative_error(model.complete("decision"), M) ** 2 for model in fits])
+            errors.append([relative_error(model.complete("score"), M) ** 2 for model in fits])
         noise = float(np.sqrt(np.mean(p / q - p**2) / np.mean(p * (1 - p) / q)))
         yield rho, np.mean(errors, axis=0), noise
 
@@ -103,7 +103,7 @@ def norms(side: int = 100, rank: int = 2, n: int = 3000, draws: int = 10):
             seen = _seen(M, link, n, sampling, seed)
             for (norm, share), values in errors.items():
                 model = _project_start(seen, link, norm, share * radii[norm])
-                values[seed] = relative_error(model.complete("decision"), M)
+                values[seed] = relative_error(model.complete("score"), M)
         found[sampling] = errors
     return found
 

@@ -72,7 +72,7 @@ def over_numbers() -> tuple[list[Curve], list[Curve]]:
         M = target(seed)
         cells = all_at_once(SHAPE, n, random_state=seed + 100)
         seen = observe_cells(M, LINK, cells, random_state=seed + 200)
-        return relative_error(fitted(seen, (1, 0, 0), None).complete("decision"), M)
+        return relative_error(fitted(seen, (1, 0, 0), None).complete("score"), M)
 
     return bounds, [_measure("measured, max-norm ball", error, NUMBERS)]
 
@@ -97,7 +97,7 @@ def over_rhos() -> tuple[list[Curve], list[Curve]]:
         model = PUMatrixCompletion(
             rho=rho, loss="squared", box=True, radius=nuclear_norm(P), rank=20, random_state=0
         )
-        return relative_error(model.fit(seen).complete("decision"), P)
+        return relative_error(model.fit(seen).complete("score"), P)
 
     def logistic(rho: float, seed: int) -> float:
         P, seen = likes(rho, seed)

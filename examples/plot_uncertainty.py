@@ -50,7 +50,7 @@ posterior = laplace(model, train)
 adjusted = posterior.with_adjustment(held_out, random_state=0)
 rows, columns = (part.ravel() for part in np.indices(tastes.shape))
 for name, each in {"Laplace": posterior, "adjusted": adjusted}.items():
-    found = each.interval(rows, columns, level=0.9, what="decision")
+    found = each.interval(rows, columns, level=0.9, what="score")
     width = np.mean(found.upper - found.lower)
     print(
         f"{name:9} covers {found.covers(tastes.ravel()).mean():.2f} of the hidden values, mean width {width:.1f}"

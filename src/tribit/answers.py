@@ -41,20 +41,27 @@ class Answer(ABC):
 
     def to_frame(self) -> Any:
         """Return the table as a pandas data frame."""
-        try:
-            import pandas as pd  # type: ignore[import-untyped]  # noqa: PLC0415 - no requirement
-        except ImportError:
-            raise InvalidInputError(
-                "to_frame needs pandas, which is not installed; install it, or use table() or to_dict()."
-            ) from None
-        return pd.DataFrame(self.table())
+        return pandas().DataFrame(self.table())
 
-    def write(self, path: str | os.PathLike[str], *, escape_formulas: bool | None = None) -> None:
-        """Write the table to a file, in the format of its name (:func:`tribit.data.tables.write_table`)."""
+    def write(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        escape_formulas: bool | None = None,
+        verbose: int = 0,  # noqa: ARG002 - for answers that are written in blocks
+    ) -> None:
+        """Write the table to a file, in the format of its name (:func:`tribit.data.tables.write_blocks`).
+
+        ``verbose=1`` shows a progress bar on a terminal if the table is written in blocks.
+        """
         write_table(path, self.table(), escape_formulas=escape_formulas)
 
     def check(self) -> None:  # noqa: B027 - most answers are never empty
         """Refuse an empty answer, for the command line."""
+
+    def shown_table(self, most: int) -> dict[str, AnyArray]:  # noqa: ARG002 - for tables that are computed in parts
+        """Return at least the first ``most`` records of the table, for a notebook."""
+        return self.table()
 
     def text(self, most: int | None = None) -> str:
         """Return the answer for a terminal, with at most ``most`` records."""
@@ -68,7 +75,7 @@ class Answer(ABC):
 
     def _repr_html_(self) -> str:
         """Return the table for a notebook."""
-        table = self.table()
+        table = self.shown_table(MAX_PRINTED_RECORDS)
         head = "".join(f"<th>{html.escape(printable(name))}</th>" for name in table)
         rows = zip(
             *(values.tolist()[:MAX_PRINTED_RECORDS] for values in table.values()), strict=True
@@ -78,6 +85,17 @@ class Answer(ABC):
             for row in rows
         )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def pandas() -> Any:
+    """Return the module pandas, which is no requirement."""
+    try:
+        import pandas as pd  # type: ignore[import-untyped]  # noqa: PLC0415
+    except ImportError:
+        raise InvalidInputError(
+            "to_frame needs pandas, which is not installed; install it, or use table() or to_dict()."
+        ) from None
+    return pd
 
 
 def text_table(table: Mapping[str, AnyArray], most: int | None = None) -> str:

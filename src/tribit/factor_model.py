@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from tribit.checks import check_choice
 from tribit.data.axis import Axes
 from tribit.data.matrix_estimator import MatrixEstimator
 from tribit.data.observations import Entries
-from tribit.errors import InvalidInputError
 from tribit.metrics.entries import accuracy
+from tribit.model.completed import CompletedCells, check_dense, label_matrix
 from tribit.model.factors import Factors
 from tribit.model.links import Link, as_link
 from tribit.model.scores import Scores, as_scores, read_entries
@@ -21,9 +20,6 @@ from tribit.ranking.lists import Recommendations, recommend
 from tribit.ranking.scores import Ranker
 
 Array = NDArray[np.floating[Any]]
-
-#: Most entries of a dense matrix without ``force``: 10^8 float64 are 800 MB.
-MAX_DENSE_ENTRIES = 10**8
 
 
 class FactorModel(MatrixEstimator):
@@ -71,33 +67,34 @@ class FactorModel(MatrixEstimator):
 
     def complete(
         self,
-        what: Literal["probability", "decision", "sign"] = "probability",
+        what: Literal["probability", "sign", "score"] = "probability",
         *,
+        seen: Any = None,
         force: bool = False,
     ) -> Array:
         """Return the whole completed matrix, dense.
 
+        :meth:`tribit.Recommender.complete` returns it with ids, and keeps the observed entries by default.
+
         Parameters
         ----------
-        what : {"probability", "decision", "sign"}, default="probability"
-            Probability of a like, ``x``, or +1 / -1.
+        what : {"probability", "sign", "score"}, default="probability"
+            Probability of a like, +1 / -1, or ``x``.
+        seen : Observations, sparse matrix or array, optional
+            Observed entries to keep, such as those of the fit: a like as 1, a dislike as 0 (or -1 among signs). By
+            default every entry is predicted.
         force : bool, default=False
             Allow more than 10^8 entries.
         """
         check_is_fitted(self)
-        check_choice("what", what, ("probability", "decision", "sign"))
-        shape = self.shape_
-        if shape[0] * shape[1] > MAX_DENSE_ENTRIES and not force:
-            raise InvalidInputError(
-                f"The completed matrix has {shape[0]} x {shape[1]} entries, {shape[0] * shape[1] * 8 / 1e9:.1f} GB: "
-                "call predict_proba(rows, columns) for some pairs, or pass force=True."
+        scores = self.scores_
+        labels = None if seen is None else label_matrix(read_entries(self, seen), scores)
+        cells = CompletedCells(scores, what, labels)
+        if not force:
+            check_dense(
+                scores.shape, "call predict_proba(rows, columns) for some pairs, or pass force=True"
             )
-        P, Q = self.scores_.factors.product_factors()
-        X = self.scores_.clip(P @ Q.T)
-        if what == "decision":
-            return np.asarray(X)
-        likely = self.scores_.probability(X)
-        return likely if what == "probability" else np.where(likely >= 0.5, 1.0, -1.0)
+        return cells.block(slice(None), slice(None))
 
     def recommend(
         self,

@@ -43,6 +43,7 @@ from tribit.model.scores import Scores
 from tribit.model.spec import AUTO, is_auto
 from tribit.questions.base import asks, changes
 from tribit.questions.changes import FoldIn, Update
+from tribit.questions.complete import Complete
 from tribit.questions.evaluate import Evaluate
 from tribit.questions.explain import Explain
 from tribit.questions.export import Export
@@ -171,6 +172,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             self.evaluation_ = self._evaluation_of_second_fit(*parts, features)
         return self
 
+    complete = asks(Complete)
     recommend = asks(Recommend)
     predictions = asks(Predict)
     explain = asks(Explain)
@@ -221,7 +223,12 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     @cached_property
     def seen_mask_(self) -> sp.csr_array:
         """Mask of the observed cells."""
-        return self.axes_.mask(self.require_entries("lists leave out what was seen"), "seen has")
+        advice = either(
+            "pass exclude_seen=False or the entries to leave out",
+            "pass the table of entries to leave out",
+        )
+        seen = self.require_entries("lists leave out what was seen", advice=advice)
+        return self.axes_.mask(seen, "seen has")
 
     @cached_property
     def top_n_(self) -> TopN:
@@ -294,19 +301,15 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         again.model_ = model.with_fitted(model.fitted_.with_rho(rho))
         return again
 
-    def require_entries(self, reason: str, *, again: bool = False) -> Observations:
-        """Return the entries, or raise an error with the reason; ``again`` if only a new fit helps."""
+    def require_entries(self, reason: str, *, advice: str = "") -> Observations:
+        """Return the entries, or raise an error with the reason and, if not only a new fit helps, advice."""
         if self.seen_ is not None:
             return self.seen_
         fit = either(
             "fit a Recommender with keep_seen=True", "fit it with tribit fit, and without --no-seen"
         )
-        given = either(
-            "pass exclude_seen=False or the entries to leave out",
-            "pass the table of entries to leave out",
-        )
         raise InvalidInputError(
-            f"The file keeps no entries, and {reason}: {fit if again else f'{given}, or {fit}'}."
+            f"The file keeps no entries, and {reason}: {f'{advice}, or ' if advice else ''}{fit}."
         )
 
     def match_fit_counts(self, entries: Observations) -> bool:

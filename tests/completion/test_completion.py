@@ -26,9 +26,9 @@ from tribit import (
     TribitWarning,
     UnboundedRiskWarning,
     UnknownRhoWarning,
-    factor_model,
 )
 from tribit.backends import layout, tiles
+from tribit.model import completed
 from tribit.model.factors import Factors
 from tribit.simulate import low_rank_target, observe, quantise
 
@@ -199,11 +199,11 @@ def test_rank_0_is_intercepts_alone(solver, parameters):
     assert model.rank_ == 0
     assert model.converged_
     X = model.intercept_ + model.row_intercepts_[:, None] + model.column_intercepts_
-    np.testing.assert_allclose(model.complete("decision"), X, rtol=1e-12)
+    np.testing.assert_allclose(model.complete("score"), X, rtol=1e-12)
     assert np.ptp(X) > 0.5
     # The ridge on factors has nothing to weigh; a model with factors that it removes is the same.
     other = make(rank=2, **{**options, "l2": 50.0}, tol=1e-9, max_iter=3000).fit(A)
-    np.testing.assert_allclose(other.complete("decision"), X, atol=2e-3)
+    np.testing.assert_allclose(other.complete("score"), X, atol=2e-3)
 
 
 def test_without_intercepts_they_are_zero():
@@ -289,7 +289,7 @@ def test_predictions_are_the_formula_of_the_attributes(dtype, link, f, gammas):
     signs = model.predict(rows, columns)
     np.testing.assert_array_equal(signs, np.where(x >= 0, 1, -1))
     assert signs.dtype == np.int8
-    np.testing.assert_allclose(model.complete("decision"), X, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(model.complete("score"), X, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(model.complete(), f(X), rtol=1e-10)
     np.testing.assert_array_equal(model.complete("sign"), np.where(X >= 0, 1, -1))
 
@@ -398,9 +398,9 @@ def test_an_unknown_id_is_named(rows, columns, match):
 
 def test_a_large_completion_is_refused_unless_forced(monkeypatch):
     model = make().fit(A)
-    monkeypatch.setattr(factor_model, "MAX_DENSE_ENTRIES", 14 * 11)
+    monkeypatch.setattr(completed, "MAX_DENSE_CELLS", 14 * 11)
     assert model.complete().shape == (14, 11)
-    monkeypatch.setattr(factor_model, "MAX_DENSE_ENTRIES", 14 * 11 - 1)
+    monkeypatch.setattr(completed, "MAX_DENSE_CELLS", 14 * 11 - 1)
     with pytest.raises(
         InvalidInputError, match=r"14 x 11 entries, 0\.0 GB: call predict_proba.*force=True"
     ):
@@ -438,7 +438,7 @@ def test_rows_and_columns_with_nothing_seen_are_predicted_from_intercepts(solver
     assert not model.row_factors_[3].any()
     assert not model.column_factors_[[2, 7]].any()
     expected = model.intercept_ + model.row_intercepts_[3] + model.column_intercepts_[:]
-    np.testing.assert_allclose(model.complete("decision")[3], expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(model.complete("score")[3], expected, rtol=1e-5, atol=1e-6)
     if l2:
         # Next to nothing pulls their intercepts away from 0 either.
         assert abs(model.row_intercepts_[3]) < 0.1

@@ -88,7 +88,7 @@ def made():
 
 
 def x(model):
-    return model.complete("decision")
+    return model.complete("score")
 
 
 def weighted(first, second):
@@ -234,7 +234,7 @@ def test_a_file_keeps_it_bit_for_bit(made, names, dtype, tmp_path):
     _, mean = made(names, dtype)
     mean.save(tmp_path / "one")
     copy = load(tmp_path / "one")
-    for what in ("probability", "decision", "sign"):
+    for what in ("probability", "score", "sign"):
         np.testing.assert_array_equal(copy.complete(what), mean.complete(what), strict=True)
     for ours, theirs in zip(mean.fitted_.members, copy.fitted_.members, strict=True):
         check_same(theirs, ours, rho=False)

@@ -129,7 +129,7 @@ def test_a_model_ranks_as_it_recommends():
     train, hidden = parts()
     model = fitted(train)
     ranker = CandidateRanker(random_state=0).fit(train)
-    scores = model.complete("decision")
+    scores = model.complete("score")
     assert ranking_report(model, train, hidden, 4) == ranking_report(scores, train, hidden, 4)
     mixed = np.empty(SHAPE)
     lists = model.recommend(range(SHAPE[0]), SHAPE[1], ranker=ranker, avoid_dislikes=2.0)

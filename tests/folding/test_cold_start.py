@@ -72,7 +72,7 @@ def test_a_new_column_with_features_is_as_one_that_was_there_without_entries(mod
     folded = model.fold_in(
         axis="columns", column_features=FEATURES.iloc[COLD].reset_index(drop=True)
     )
-    X = folded.complete("decision")
+    X = folded.complete("score")
     np.testing.assert_allclose(X[:, 80:], X[:, COLD], atol=1e-4)
 
 
@@ -225,7 +225,7 @@ def test_slopes_change_predictions_of_columns_without_entries_alone(model):
     assert of_columns.own.any()
     assert not of_columns.features[:70].any()
     plain = with_parts(model, feature_regressions=(None, None))
-    X, Y = model.complete("decision"), plain.complete("decision")
+    X, Y = model.complete("score"), plain.complete("score")
     np.testing.assert_array_equal(X[:, :70], Y[:, :70])
     added = of_columns.own @ of_columns.features.T
     np.testing.assert_allclose(X - Y, added, atol=1e-5)

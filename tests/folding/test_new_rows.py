@@ -61,8 +61,8 @@ def fitted(name, X=A, **changes):
 def test_what_was_fitted_is_folded_in_with_the_same_factors(name, axis):
     model = fitted(name)
     again = model.fold_in(A[:7] if axis == "rows" else A[:, :7], axis=axis)
-    X = model.complete("decision")
-    Y = again.complete("decision")
+    X = model.complete("score")
+    Y = again.complete("score")
     np.testing.assert_allclose(Y[:40, :25], X, atol=1e-12)  # what was there stays
     new, old = (Y[40:], X[:7]) if axis == "rows" else (Y[:, 25:], X[:, :7])
     np.testing.assert_allclose(new, old, atol=1e-4)
@@ -103,7 +103,7 @@ def test_the_prior_of_new_rows_scales_the_ridge_of_the_fit():
     # The same objective with the ridges of a model that has them scaled.
     scaled = with_spec(model, l2=0.6 * 1.5, l2_intercept=1.5 * 0.7)
     np.testing.assert_allclose(
-        folded.complete("decision"), scaled.fold_in(A[:5]).complete("decision"), atol=1e-9
+        folded.complete("score"), scaled.fold_in(A[:5]).complete("score"), atol=1e-9
     )
     assert np.abs(folded.row_factors_[40:]).sum() > np.abs(model.row_factors_[:5]).sum()
     with pytest.raises(InvalidInputError, match="prior"):
@@ -115,12 +115,12 @@ def test_a_loaded_model_folds_in_the_same(name, tmp_path):
     model = fitted(name, dtype="float32", tol=1e-4)
     model.save(tmp_path / "model")
     loaded = load(tmp_path / "model")
-    X, Y = (each.fold_in(A[:5]).complete("decision") for each in (model, loaded))
+    X, Y = (each.fold_in(A[:5]).complete("score") for each in (model, loaded))
     np.testing.assert_allclose(X, Y, atol=1e-5)
     folded = model.fold_in(A[:5])
     folded.save(tmp_path / "folded")
     np.testing.assert_array_equal(
-        load(tmp_path / "folded").complete("decision"), folded.complete("decision")
+        load(tmp_path / "folded").complete("score"), folded.complete("score")
     )
 
 
@@ -128,7 +128,7 @@ def test_new_rows_can_be_folded_in_beside_new_ones():
     model = fitted("implicit features")
     once = model.fold_in(A[:5])
     twice = model.fold_in(A[:2]).fold_in(A[2:5])
-    np.testing.assert_allclose(once.complete("decision"), twice.complete("decision"), atol=1e-9)
+    np.testing.assert_allclose(once.complete("score"), twice.complete("score"), atol=1e-9)
     both = once.fold_in(np.vstack([A, A[:5]])[:, :3], axis="columns")
     assert both.shape_ == (45, 28)
     assert np.isfinite(both.complete()).all()
@@ -215,7 +215,7 @@ def test_the_bits_do_not_depend_on_the_threads(n_jobs):
 def test_an_update_with_nothing_new_changes_nothing(name):
     model = fitted(name)
     again = model.update(A[:4], seen=A) if name != "mixture" else model.update(A, seen=A)
-    np.testing.assert_allclose(again.complete("decision"), model.complete("decision"), atol=2e-4)
+    np.testing.assert_allclose(again.complete("score"), model.complete("score"), atol=2e-4)
 
 
 @pytest.mark.parametrize("name", ["factors", "implicit features"])

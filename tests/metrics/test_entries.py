@@ -36,7 +36,7 @@ def fitted(**parameters):
         row_intercepts=np.array([0.25, -0.75]),
         column_intercepts=np.zeros(4),
     )
-    np.testing.assert_allclose(model.complete("decision"), X)
+    np.testing.assert_allclose(model.complete("score"), X)
     return model
 
 
@@ -110,7 +110,7 @@ def test_ids_are_matched_by_id_not_by_position():
     test = Observations.from_pairs([1, 1, 0], [1, 0, 0], [1, -1, 1], **turned)
     y = np.array([1, -1, 1])
     by_id = model.decision_function(["a", "a", "b"], [10, 20, 20])
-    by_position = model.complete("decision")[[1, 1, 0], [1, 0, 0]]
+    by_position = model.complete("score")[[1, 1, 0], [1, 0, 0]]
     assert evaluate(model, test).log_loss == pytest.approx(np.mean(np.logaddexp(0, -y * by_id)))
     assert np.mean(np.logaddexp(0, -y * by_position)) != pytest.approx(
         np.mean(np.logaddexp(0, -y * by_id)), rel=0.1

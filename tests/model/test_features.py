@@ -358,7 +358,7 @@ def test_the_model_s_factors_are_those_of_the_matrix():
     assert model.row_intercepts_.shape == (9,)
     X = model.row_factors_ @ model.column_factors_.T + model.intercept_
     X += model.row_intercepts_[:, None] + model.column_intercepts_
-    np.testing.assert_allclose(model.complete("decision"), X, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(model.complete("score"), X, rtol=1e-10, atol=1e-12)
     i, j = np.nonzero(A)
     np.testing.assert_allclose(model.decision_function(i, j), X[i, j], rtol=1e-10, atol=1e-12)
     assert model.implicit_features_ is True
@@ -396,15 +396,13 @@ def test_the_mask_s_own_ridge_is_by_default_a_multiple_of_the_factors():
 def test_features_that_are_shrunk_away_leave_the_plain_model():
     plain = make(implicit_features=False, solver="lbfgs").fit(A)
     with_mask = make(l2_implicit=1e7).fit(A)
-    np.testing.assert_allclose(
-        with_mask.complete("decision"), plain.complete("decision"), atol=1e-3
-    )
+    np.testing.assert_allclose(with_mask.complete("score"), plain.complete("score"), atol=1e-3)
     assert make(l2_implicit=0.1).fit(A).objective_ < plain.objective_ - 0.1
 
 
 def test_a_row_with_nothing_observed_is_predicted_from_what_all_rows_share():
     model = make().fit(A)
-    assert np.isfinite(model.complete("decision")).all()
+    assert np.isfinite(model.complete("score")).all()
     parts = model.unknowns_
     for own in (parts.row_factors[4], parts.column_factors[2]):
         assert np.abs(own).max() < 1e-3
@@ -424,6 +422,6 @@ def test_the_bits_do_not_depend_on_the_threads(monkeypatch):
     monkeypatch.setattr(layout, "BATCH_ENTRIES", 8)
     models = [make(n_jobs=n, dtype="float32", max_iter=8, tol=0.0) for n in (1, 2, 3)]
     with pytest.warns(match="max_iter=8"):
-        X = [model.fit(A).complete("decision") for model in models]
+        X = [model.fit(A).complete("score") for model in models]
     np.testing.assert_array_equal(X[1], X[0])
     np.testing.assert_array_equal(X[2], X[0])

@@ -39,7 +39,7 @@ def test_the_nearest_columns_are_the_list_of_the_model(recommender, tmp_path, dt
     order = np.argsort(-products, axis=1, kind="stable")
     expected = recommender.model_.recommend(stored["row_ids"], SHAPE[1])
     np.testing.assert_array_equal(stored["column_ids"][order], expected.columns)
-    x = recommender.model_.complete("decision")
+    x = recommender.model_.complete("score")
     np.testing.assert_allclose(products, x, rtol=0, atol=1e-5 if dtype == "float32" else 1e-6)
 
 
@@ -47,7 +47,7 @@ def test_intercepts_are_in_the_vectors(recommender, tmp_path):
     # Factors alone rank otherwise, so that the test above cannot pass without intercepts.
     model = recommender.model_
     alone = np.argsort(-(model.row_factors_ @ model.column_factors_.T), axis=1, kind="stable")
-    whole = np.argsort(-model.complete("decision"), axis=1, kind="stable")
+    whole = np.argsort(-model.complete("score"), axis=1, kind="stable")
     assert (alone != whole).any()
 
 
@@ -60,7 +60,7 @@ def test_parquet_has_a_record_for_each_vector(recommender, tmp_path):
     assert table["id"][SHAPE[0]] == "c0"
     vectors = np.array(table["vector"])
     products = vectors[: SHAPE[0]] @ vectors[SHAPE[0] :].T
-    np.testing.assert_allclose(products, recommender.model_.complete("decision"), atol=1e-6)
+    np.testing.assert_allclose(products, recommender.model_.complete("score"), atol=1e-6)
 
 
 def test_one_side_alone(recommender, tmp_path):

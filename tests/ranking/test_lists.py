@@ -149,7 +149,7 @@ def test_far_entries_are_told_apart():
     model = with_factors(model, row_intercepts=model.row_intercepts_ + 60.0)
     lists = model.recommend(range(12), 9)
     np.testing.assert_array_equal(
-        lists.positions, by_hand(model.complete("decision"), np.zeros(SHAPE), 9)[0]
+        lists.positions, by_hand(model.complete("score"), np.zeros(SHAPE), 9)[0]
     )
     assert (np.diff(lists.scores, axis=1) < 0).all()
 
@@ -215,7 +215,7 @@ def test_no_rows_no_lists():
 def test_what_was_seen_may_be_any_matrix(kind):
     seen = labels(seed=5)
     lists = fitted().recommend(range(12), 4, exclude_seen=kind(seen))
-    expected = by_hand(fitted().complete("decision"), seen, 4)[0]
+    expected = by_hand(fitted().complete("score"), seen, 4)[0]
     assert lists.positions.tolist() == [row[row >= 0].tolist() for row in expected]
 
 

@@ -113,11 +113,11 @@ def test_n_fits_is_the_mean_of_fits_with_twice_and_four_times_the_columns(featur
     each = [entries(combine(unknowns)) for unknowns in unknowns_of(model)]
     of_members = [entries(member.factors) for member in model.fitted_.members]
     np.testing.assert_allclose(of_members, each, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(model.complete("decision"), np.mean(each, axis=0))
+    np.testing.assert_allclose(model.complete("score"), np.mean(each, axis=0))
     # The first is the fit with nothing averaged.
     alone = BinaryMatrixCompletion(**fixed, n_fits=1).fit(A)
     assert alone.n_fits_ == 1
-    np.testing.assert_allclose(each[0], alone.complete("decision"), atol=1e-6)
+    np.testing.assert_allclose(each[0], alone.complete("score"), atol=1e-6)
     assert model.objective_ == pytest.approx(alone.objective_)
     assert model.n_iter_ == len(model.history_) == alone.n_iter_
 

@@ -111,7 +111,7 @@ def test_intercepts_are_those_of_the_dense_logistic_problem(sign):
     found = minimize(dense, np.zeros(26), method="BFGS", options={"gtol": 1e-6})
     assert fitted.objective_ == pytest.approx(found.fun, rel=1e-7)
     expected = found.x[0] + found.x[1:15, None] + found.x[15:]
-    np.testing.assert_allclose(sign * fitted.complete("decision"), expected, atol=1e-3)
+    np.testing.assert_allclose(sign * fitted.complete("score"), expected, atol=1e-3)
 
 
 @pytest.mark.parametrize("features", [False, True])
@@ -121,7 +121,7 @@ def test_factors_are_at_a_minimum_of_the_dense_problem_without_a_ball(features):
         **FIXED, rank=2, implicit_features=features, l2_implicit=3.0, tol=1e-10, dtype="float64"
     ).fit(A)
     assert fitted.radius_ is None
-    X = fitted.complete("decision")
+    X = fitted.complete("score")
     parts = fitted.unknowns_
     own = (parts.row_factors[:16], parts.column_factors[:12])
     ridge = 0.5 * sum(np.sum(F**2) for F in own)
@@ -160,7 +160,7 @@ def test_a_given_rho_makes_it_the_probability_of_a_like():
 def test_the_report_is_that_of_every_unseen_cell(model, parts):
     train, held_out = parts
     unseen = train == 0
-    x, found = model.complete("decision")[unseen], held_out[unseen] > 0
+    x, found = model.complete("score")[unseen], held_out[unseen] > 0
     report = report_of(model, train, held_out)
     assert report.n_entries == found.sum()
     assert report.n_unseen == (~found).sum()
@@ -251,7 +251,7 @@ def test_narrow_tables_are_searched(shape):
 def test_a_full_table_of_likes_has_nothing_to_tell_them_from(sign):
     fitted = make().fit(np.full((20, 10), sign))
     assert "every cell" in fitted.search_.stop_reason
-    assert (sign * fitted.complete("decision") > 0).all()
+    assert (sign * fitted.complete("score") > 0).all()
 
 
 def test_a_handful_of_likes_is_fitted_without_a_search():

@@ -562,7 +562,7 @@ def test_a_saved_model_predicts_the_same_bits(tmp_path, name, link):
     copy = load(tmp_path / "model.tribit")
     assert copy.search_.best.settings == model.search_.best.settings
     assert type(copy.calibration_) is type(model.calibration_)
-    for what in ("probability", "decision", "sign"):
+    for what in ("probability", "score", "sign"):
         np.testing.assert_array_equal(copy.complete(what), model.complete(what))
     i, j = np.nonzero(A)
     np.testing.assert_array_equal(copy.predict_proba(i, j), model.predict_proba(i, j))
@@ -612,7 +612,7 @@ def test_inverse_power_weighs_the_observed_signs():
         assert model.objective_ == pytest.approx(
             reference(model, Risk(*PN, q, inverse_power=power)), rel=1e-6
         )
-    plain, half, full = (model.complete("decision") for model in models.values())
+    plain, half, full = (model.complete("score") for model in models.values())
     assert np.abs(half - plain).max() > 1e-3
     assert np.abs(full - half).max() > 1e-3
     # Left open, q is the cross-fitted model of the mask, not one number that would weigh nothing.

@@ -113,7 +113,7 @@ def test_a_name_of_rho_is_fitted_all_the_same():
 
 def test_probabilities_are_those_of_the_link():
     model = fitted(search=False)
-    np.testing.assert_allclose(model.complete(), expit(model.complete("decision")), rtol=1e-6)
+    np.testing.assert_allclose(model.complete(), expit(model.complete("score")), rtol=1e-6)
 
 
 @pytest.mark.parametrize("value", [None, "no", 2])

@@ -98,7 +98,7 @@ def test_a_loaded_model_is_the_saved_one(tmp_path, dtype, gammas):
     copy = round_trip(model, tmp_path)
     for name in ARRAYS:
         np.testing.assert_array_equal(getattr(copy, name), getattr(model, name), strict=True)
-    for what in ("probability", "decision", "sign"):
+    for what in ("probability", "score", "sign"):
         np.testing.assert_array_equal(copy.complete(what), model.complete(what))
     for name in (
         "intercept_",

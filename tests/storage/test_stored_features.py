@@ -96,7 +96,7 @@ def test_every_answer_of_a_loaded_model_is_that_of_the_saved_one_to_the_bit(mode
     )
     for answer in answers:
         ours, theirs = answer(model), answer(copy)
-        np.testing.assert_array_equal(theirs.complete("decision"), ours.complete("decision"))
+        np.testing.assert_array_equal(theirs.complete("score"), ours.complete("score"))
         np.testing.assert_array_equal(theirs.complete(), ours.complete())
     assert str(copy.explain(0, 3, A)) == str(model.explain(0, 3, A))
 

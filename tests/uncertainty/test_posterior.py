@@ -64,7 +64,7 @@ def plain_covariances(model, seen, *, weights, squares, ridge):
 def test_pn_variance_is_the_plain_formula(link, intercept):
     _, seen = seen_entries(link=link)
     model = fitted(seen, link=link, intercept=intercept)
-    X = model.complete("decision")
+    X = model.complete("score")
     A = seen.to_sparse().toarray()
     second = np.where(A > 0, link.second(X, 1), link.second(X, -1)) * (A != 0)
     S, k = plain_covariances(model, seen, weights=second, squares=None, ridge=1.0)
@@ -123,7 +123,7 @@ def test_mixture_has_the_sandwich_of_the_plain_formula(link):
     model = fitted(seen, gammas=gammas, rho=rho, radius=radius, link=link, l2=8)
     inside = np.flatnonzero(np.sum(model.row_factors_**2, axis=1) < 0.99 * radius)
     assert inside.size > 20
-    X = model.complete("decision")
+    X = model.complete("score")
     A = seen.to_sparse().toarray()
     q = 1 - rho
     pn, pu, nu = gammas
@@ -158,7 +158,7 @@ def test_a_ball_is_a_prior_and_holds_with_its_force(radius, n_columns):
     _, seen = seen_entries(shape=(30, n_columns), alpha=12.0)
     model = fitted(seen, radius=radius, l2=l2)
     covariances = laplace(model, seen).rows.covariances(np.arange(30))
-    X, A, link = model.complete("decision"), seen.to_sparse().toarray(), Logistic()
+    X, A, link = model.complete("score"), seen.to_sparse().toarray(), Logistic()
     first = np.where(A > 0, link.first(X, 1), link.first(X, -1)) * (A != 0)
     second = link.second(X, 1) * (A != 0)
     Q = np.column_stack([model.column_factors_, np.ones(n_columns)])
@@ -225,7 +225,7 @@ def test_intervals_of_x_and_of_the_probability_are_one():
     model = fitted(seen)
     posterior = laplace(model, seen)
     i, j = np.arange(25), np.arange(25)
-    x = posterior.interval(i, j, level=0.9, what="decision")
+    x = posterior.interval(i, j, level=0.9, what="score")
     p = posterior.interval(i, j, level=0.9)
     np.testing.assert_allclose(p.lower, Logistic().probability(x.lower))
     np.testing.assert_allclose(p.upper, Logistic().probability(x.upper))
@@ -297,7 +297,7 @@ def test_intervals_cover_where_the_ridge_is_the_prior():
     seen = observe(quantise(M, Logistic(3.0), random_state=draws), 0.5, random_state=draws)
     model = fitted(seen, rank=3, l2=2.0, link=Logistic(3.0), intercept=False)
     i, j = (part.reshape(-1) for part in np.indices(M.shape))
-    found = laplace(model, seen).interval(i, j, level=0.9, what="decision")
+    found = laplace(model, seen).interval(i, j, level=0.9, what="score")
     assert 0.82 < found.covers(M.reshape(-1)).mean() < 0.95
 
 
@@ -308,7 +308,7 @@ def test_adjusting_makes_up_for_too_strong_a_ridge():
     adjusted = plain.with_adjustment(held_out, n_refits=1, random_state=0)
     i, j = (part.reshape(-1) for part in np.indices(M.shape))
     shares = [
-        each.interval(i, j, level=0.9, what="decision").covers(M.reshape(-1)).mean()
+        each.interval(i, j, level=0.9, what="score").covers(M.reshape(-1)).mean()
         for each in (plain, adjusted)
     ]
     assert shares[0] < 0.6
@@ -404,7 +404,7 @@ def test_a_risk_that_is_no_likelihood_has_the_sandwich(monkeypatch):
     monkeypatch.setattr(Fitted, "risk", lambda _: risk)
     corrected = laplace(model, seen).rows.covariances(np.arange(30))
     plus, minus = risk.observed_weights(seen.labels, seen.rows, seen.columns)
-    X, link = model.complete("decision"), Logistic()
+    X, link = model.complete("score"), Logistic()
     weights, squares = np.zeros(X.shape), np.zeros(X.shape)
     at = seen.rows, seen.columns
     weights[at] = np.maximum(plus + minus, 0) * link.second(X[at], 1)

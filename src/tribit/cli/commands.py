@@ -321,7 +321,7 @@ def _add_command(name: str, entry: Entry) -> None:
         elif out is None:
             typer.echo(answer.text())
         else:
-            answer.write(out, escape_formulas=escape_formulas)
+            answer.write(out, escape_formulas=escape_formulas, verbose=1)
             print_facts({"file": str(out), **answer.facts()}, out)
 
 

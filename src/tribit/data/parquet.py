@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tribit.data.axis import AnyArray
 from tribit.data.files import atomic_path
@@ -64,20 +65,26 @@ def _columns(path: Path, wanted: list[str] | None, limit: int, name: str) -> dic
         raise InvalidInputError(damaged) from error
 
 
-def write(path: Path, arrays: dict[str, AnyArray]) -> None:
-    """Write columns of equal length, whole or not."""
+def write(path: Path, blocks: Iterable[dict[str, AnyArray]]) -> None:
+    """Write blocks of records, at least one, as row groups; all of them or nothing."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    try:
-        packed = pa.table(arrays)
-    except pa.ArrowException as error:
-        raise InvalidInputError(
-            f"A column does not fit into {printable(path.name)} ({printable(str(error))}); "
-            "give each column values of one kind, numbers or strings."
-        ) from error
-    with atomic_path(path) as temporary:
-        pq.write_table(packed, temporary)
+    def packed(block: dict[str, AnyArray], schema: Any) -> Any:
+        try:
+            return pa.table(block, schema)
+        except pa.ArrowException as error:
+            raise InvalidInputError(
+                f"A column does not fit into {printable(path.name)} ({printable(str(error))}); "
+                "give each column values of one kind, numbers or strings."
+            ) from error
+
+    remaining = iter(blocks)
+    first = packed(next(remaining), None)
+    with atomic_path(path) as temporary, pq.ParquetWriter(temporary, first.schema) as file:
+        file.write_table(first)
+        for block in remaining:
+            file.write_table(packed(block, first.schema))
 
 
 def _leaves(metadata: pq.FileMetaData) -> dict[str, int]:

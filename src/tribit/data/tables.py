@@ -58,7 +58,8 @@ class Format(NamedTuple):
         :class:`~tribit.data.sources.Table`, whose columns are a :class:`~tribit.data.sources.TextColumn` or an array
         of str.
     write : callable, optional
-        Takes a text that is open for writing, or where ``is_text`` is False a path, and the columns by name.
+        Takes a text that is open for writing, or where ``is_text`` is False a path, and blocks of records: an iterable
+        of columns by name.
     is_text : bool
         Whether files are text, which may be gzipped and have encodings.
     is_matrix : bool
@@ -229,15 +230,25 @@ def write_table(
     *,
     escape_formulas: bool | None = None,
 ) -> None:
-    """Write columns of equal length to a file, whole or not at all.
+    """Write columns of equal length to a file, whole or not at all; see :func:`write_blocks`."""
+    write_blocks(path, [columns], escape_formulas=escape_formulas)
+
+
+def write_blocks(
+    path: PathLike,
+    blocks: Iterable[Mapping[str, npt.ArrayLike]],
+    *,
+    escape_formulas: bool | None = None,
+) -> None:
+    """Write the records of blocks to a file, whole or not at all; one block is in memory at a time.
 
     Parameters
     ----------
     path : str or path-like
         Its ending decides the format: ``.csv``, ``.tsv``, ``.jsonl`` or ``.ndjson``, each also with ``.gz``, or
         ``.parquet``. ``-`` is standard output, as CSV.
-    columns : mapping of str to array-like
-        The columns by name, in order.
+    blocks : iterable of mappings of str to array-like
+        At least one block of records: its columns of equal length by name, the same names in each.
     escape_formulas : bool, optional
         Whether to put an apostrophe before texts that a spreadsheet would run as formulas: those that begin with
         ``=``, ``+``, ``-``, ``@`` or white space and are no numbers. The ids written are then not those of the data any
@@ -248,31 +259,44 @@ def write_table(
     writers = {end: each for end, each in FORMATS.items() if each.write}
     ending, gzipped = _ending(target, writers, None)
     form = writers[ending]
-    arrays = {name: np.asarray(values) for name, values in columns.items()}
-    if not arrays:
-        raise InvalidInputError("No column is given to write; pass at least one.")
-    if len({values.shape for values in arrays.values()}) > 1:
-        sizes = listed([f"{name!r}: {values.shape}" for name, values in arrays.items()])
-        raise InvalidInputError(f"The columns differ in shape ({sizes}); pass equal lengths.")
-    if escape_formulas:
-        arrays = {escape_cell(name): escape_cells(values) for name, values in arrays.items()}
-    elif escape_formulas is None and form.for_spreadsheets and not to_output:
-        _warn_of_formulas(target, arrays)
+    watched = target if form.for_spreadsheets and not to_output else None
+    prepared = _prepare(blocks, escape_formulas, watched)
+    prepared = chain([next(prepared)], prepared)  # the first is checked before there is a file
     write: Any = form.write
     try:
         if to_output:
             with _standard_output() as text:
-                write(text, arrays)
+                write(text, prepared)
         elif form.is_text:
             with atomic_path(target) as file, text_writer(file, gzipped=gzipped) as text:
-                write(text, arrays)
+                write(text, prepared)
         else:
-            write(target, arrays)
+            write(target, prepared)
     except UnicodeError as error:  # half of a surrogate pair, such as a file name may hold
         raise InvalidInputError(
             f"{quoted(target.name)} was not written, because a name or an id is no Unicode text (half of a surrogate "
             "pair); rename it."
         ) from error
+
+
+def _prepare(
+    blocks: Iterable[Mapping[str, npt.ArrayLike]],
+    escape_formulas: bool | None,
+    watched: Path | None,
+) -> Iterator[dict[str, AnyArray]]:
+    """Yield checked blocks of arrays, with formulas escaped; the first one in a ``watched`` file has a warning."""
+    for columns in blocks:
+        arrays = {name: np.asarray(values) for name, values in columns.items()}
+        if not arrays:
+            raise InvalidInputError("No column is given to write; pass at least one.")
+        if len({values.shape for values in arrays.values()}) > 1:
+            sizes = listed([f"{name!r}: {values.shape}" for name, values in arrays.items()])
+            raise InvalidInputError(f"The columns differ in shape ({sizes}); pass equal lengths.")
+        if escape_formulas:
+            arrays = {escape_cell(name): escape_cells(values) for name, values in arrays.items()}
+        elif escape_formulas is None and watched is not None and _warn_of_formulas(watched, arrays):
+            watched = None
+        yield arrays
 
 
 @contextmanager
@@ -287,8 +311,10 @@ def _standard_output() -> Iterator[IO[str]]:
         text.detach()  # or it would close standard output with itself
 
 
-def _warn_of_formulas(path: Path, arrays: dict[str, AnyArray]) -> None:
-    found = first_formula(chain(arrays, *(values.tolist() for values in arrays.values())))
+def _warn_of_formulas(path: Path, arrays: dict[str, AnyArray]) -> bool:
+    """Warn of texts that a spreadsheet would run; return whether there are any."""
+    texts = (values.tolist() for values in arrays.values() if values.dtype.kind in "OUS")
+    found = first_formula(chain(arrays, *texts))
     if found is not None:
         warn(
             TribitWarning(
@@ -297,6 +323,7 @@ def _warn_of_formulas(path: Path, arrays: dict[str, AnyArray]) -> None:
                 f"{parameter('escape_formulas', False)} says that it is not."
             ),
         )
+    return found is not None
 
 
 def first_formula(cells: Iterable[Any]) -> str | None:

@@ -10,7 +10,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -36,6 +36,8 @@ Content = TypeVar("Content")
 Record: TypeAlias = tuple[int, Content]
 #: Codes and distinct texts of each column.
 CodedColumns: TypeAlias = list[tuple[AnyArray, list[str | None]]]
+#: Columns of equal length by name: some consecutive records of a table.
+Columns: TypeAlias = dict[str, AnyArray]
 
 #: White space of any length as a delimiter.
 WHITE_SPACE = " "
@@ -131,11 +133,21 @@ def first_record(source: Source, promised: Sequence[str]) -> list[str]:
         return next((fields for _, fields in _delimited_records(lines, delimiter)), [])
 
 
-def write_delimited(text: IO[str], arrays: dict[str, AnyArray], delimiter: str) -> None:
-    """Write columns of equal length."""
+def write_delimited(text: IO[str], blocks: Iterable[Columns], delimiter: str) -> None:
+    """Write blocks of records; a missing number (NaN) is an empty cell."""
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(arrays)
-    writer.writerows(zip(*(values.tolist() for values in arrays.values()), strict=True))
+    for number, block in enumerate(blocks):
+        if not number:
+            writer.writerow(block)
+        writer.writerows(zip(*map(_cells, block.values()), strict=True))
+
+
+def _cells(values: AnyArray) -> list[Any]:
+    if values.dtype.kind == "f" and (missing := np.isnan(values)).any():
+        cells = values.astype(object)
+        cells[missing] = ""
+        return cells.tolist()
+    return values.tolist()
 
 
 def delimiter_name(delimiter: str) -> str:
@@ -374,12 +386,14 @@ def read_json_lines(source: Source, wanted: list[str] | None) -> Table:
     return records.table(list(column_places(list(records.keys), wanted, source.name)))
 
 
-def write_json_lines(text: IO[str], arrays: dict[str, AnyArray]) -> None:
-    """Write columns of equal length; a float that is not finite is null."""
-    names = list(map(str, arrays))
-    columns = (map(_finite_or_none, column.tolist()) for column in arrays.values())
-    for values in zip(*columns, strict=True):
-        text.write(json.dumps(dict(zip(names, values, strict=True)), ensure_ascii=False) + "\n")
+def write_json_lines(text: IO[str], blocks: Iterable[Columns]) -> None:
+    """Write blocks of records; a float that is not finite is null."""
+    for block in blocks:
+        names = list(map(str, block))
+        columns = (map(_finite_or_none, column.tolist()) for column in block.values())
+        for values in zip(*columns, strict=True):
+            record = dict(zip(names, values, strict=True))
+            text.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
 def _finite_or_none(value: object) -> object:

@@ -169,6 +169,17 @@ class Factors:
             x + self.intercept + self.row_intercepts[rows] + self.column_intercepts[columns]
         )
 
+    def block(self, rows: Any, columns: Any) -> Array:
+        """Return ``x`` of some rows at some columns, positions or slices, as a dense block in float64."""
+        U, V = (
+            part[places].astype(np.float64)
+            for part, places in ((self.row_factors, rows), (self.column_factors, columns))
+        )
+        x = U @ V.T
+        x += self.row_intercepts[rows][:, None]
+        x += self.intercept + self.column_intercepts[columns]
+        return np.asarray(x)
+
     def to_numpy(self) -> Factors:
         """Return factors of a device as arrays of NumPy in float64; arrays of NumPy as they are."""
         if is_numpy(self.row_factors):

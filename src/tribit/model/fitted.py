@@ -43,6 +43,8 @@ Pair: TypeAlias = tuple[Array, Array]
 
 #: Meaning of the probabilities where likes and dislikes were observed.
 LIKE = "a like"
+#: Largest difference, relative to the largest factor, between a row without entries or features and an unseen one.
+UNSEEN_TOLERANCE = 1e-4
 #: Most rows over which a model of the mask is averaged, by column, for the rho of a new row.
 SAMPLED_ROWS = 1000
 
@@ -304,6 +306,27 @@ class Fitted:
             for each in self.feature_regressions
         )
         return with_feature_regressions(mean, (rows, columns))
+
+    def informed_rows(self, entries: Observations) -> NDArray[np.bool_]:
+        """Return whether each row has entries or features.
+
+        A row has features if the fit had some and its factors are not those of an unseen row.
+
+        Parameters
+        ----------
+        entries : Observations
+            The observed entries, by position in the fit.
+        """
+        informed = entries.counts[0] > 0
+        if self.members[0].maps[0].encoder is not None and not informed.all():
+            found, unseen = self.scores.factors, self.factors_with_unseen
+            for part, without in (
+                (found.row_factors, unseen.row_factors[-1]),
+                (found.row_intercepts[:, None], unseen.row_intercepts[-1:]),
+            ):
+                atol = UNSEEN_TOLERANCE * max(1.0, float(np.abs(part).max(initial=0.0)))
+                informed |= ~np.isclose(part, without, rtol=0, atol=atol).all(axis=1)
+        return np.asarray(informed)
 
     def risk(self) -> Risk:
         """Return the risk of the first member, with its imputed probabilities."""

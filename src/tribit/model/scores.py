@@ -75,6 +75,10 @@ class Scores:
         """Return the scores at pairs of positions, in float64."""
         return self.clip(self.factors.at(rows, columns))
 
+    def block(self, rows: Any, columns: Any) -> Array:
+        """Return the scores of some rows at some columns, positions or slices, as a dense block in float64."""
+        return self.clip(self.factors.block(rows, columns))
+
     def clip(self, x: Array) -> Array:
         """Return scores clipped to the bounds."""
         return x if self.bounds is None else np.asarray(np.clip(x, *self.bounds))

@@ -53,6 +53,11 @@ QUESTIONS: dict[str, Entry] = {
         "predict model.tribit pairs.csv -o scores.csv",
         {"pairs": [{"row": "user3", "column": "item8"}]},
     ),
+    "complete": Entry(
+        "tribit.questions.complete:Complete",
+        "Complete the table: the observed entries, and a prediction of every other cell.",
+        "complete model.tribit -o full.csv",
+    ),
     "recommend": Entry(
         "tribit.questions.recommend:Recommend",
         "Recommend the top-N columns for each row, without those it has seen.",

@@ -78,7 +78,7 @@ class Update(Change):
     def apply(self, recommender: Recommender) -> Recommender:
         """Return the changed copy."""
         seen = recommender.require_entries(
-            "an update solves again for rows and columns from all their entries", again=True
+            "an update solves again for rows and columns from all their entries"
         )
         given = new_entries(recommender, self.entries)
         known = recommender.with_rho()

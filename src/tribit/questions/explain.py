@@ -52,7 +52,7 @@ class Explain(Question[Explanation]):
         row = self.row
         if (row is None) == (self.entries is None) or self.column is None:
             raise InvalidInputError("Pass a column, and either a row or the entries of a new row.")
-        recommender.require_entries(REASON, again=True)
+        recommender.require_entries(REASON)
         if self.entries is not None:
             given = entries_of_new_rows(recommender, self.entries, self.unknown)
             if given.shape[0] != 1:
@@ -62,7 +62,7 @@ class Explain(Question[Explanation]):
             recommender = recommender.fold_in(given)
             row = recommender.axes_.rows.names(np.array([recommender.shape_[0] - 1]))
         recommender = recommender.with_rho()
-        seen = recommender.require_entries(REASON, again=True)
+        seen = recommender.require_entries(REASON)
         axes, model = recommender.axes_, recommender.model_
         fitted, ids, known = model.fitted_, list[Any](), list[int]()
         for side, (axis, given) in enumerate(zip(axes, (row, self.column), strict=True)):

@@ -62,12 +62,18 @@ class Vectors(Answer):
         _, vectors = next(iter(self.sides.values()))
         return {"rows": "0", "columns": "0", **sizes, "length": str(vectors.shape[1])}
 
-    def write(self, path: str | os.PathLike[str], *, escape_formulas: bool | None = None) -> None:
+    def write(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        escape_formulas: bool | None = None,
+        verbose: int = 0,
+    ) -> None:
         """Write ``.npz``, with the arrays ``row_ids``, ``row_vectors``, ``column_ids`` and ``column_vectors``.
 
         Or ``.parquet``, with one record for each vector as in :meth:`table`.
         """
-        del escape_formulas  # spreadsheets open neither format
+        del escape_formulas, verbose  # spreadsheets open neither format
         target = checked_path(path)
         if target.suffix.lower() not in ENDINGS:
             raise InvalidInputError(
@@ -76,7 +82,7 @@ class Vectors(Answer):
         if target.suffix.lower() == ".parquet":
             table: dict[str, Any] = dict(self.table())
             table["vector"] = list(table["vector"])
-            write_parquet(target, table)
+            write_parquet(target, [table])
             return
         arrays: dict[str, Any] = {}
         for name, (ids, vectors) in self.sides.items():

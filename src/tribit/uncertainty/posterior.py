@@ -270,7 +270,7 @@ class Posterior:
         columns: object,
         *,
         level: float = 0.9,
-        what: Literal["probability", "decision"] = "probability",
+        what: Literal["probability", "score"] = "probability",
     ) -> Intervals:
         """Return the central interval of ``P(like) = f(x)``, or of ``x``, for pairs of rows and columns.
 
@@ -280,10 +280,10 @@ class Posterior:
             Ids where the model was fitted on ids, else positions from 0.
         level : float, default=0.9
             Posterior probability of the interval.
-        what : {"probability", "decision"}, default="probability"
+        what : {"probability", "score"}, default="probability"
             The quantity of the interval: ``P(like)``, or ``x``, whose ends the link maps to those of ``P(like)``.
         """
-        check_choice("what", what, ("probability", "decision"))
+        check_choice("what", what, ("probability", "score"))
         z = self.adjustment.multiplier(check_level(level))
         x, deviation = self.centre_and_deviation(*self.fitted.axes.pairs(rows, columns))
         ends = x - z * deviation, x + z * deviation

@@ -55,7 +55,7 @@ def least_loss(A, radius, loss):
 
 
 def nuclear_norm(model):
-    return np.sum(np.linalg.svd(model.complete("decision"), compute_uv=False))
+    return np.sum(np.linalg.svd(model.complete("score"), compute_uv=False))
 
 
 @pytest.mark.parametrize("loss", ["squared", "likelihood"])
@@ -68,7 +68,7 @@ def test_equals_an_independent_solver(loss, radius):
     assert model.objective_ == pytest.approx(least, rel=1e-6)
     assert nuclear_norm(model) <= radius * (1 + 1e-9)
     seen = np.nonzero(A)
-    np.testing.assert_allclose(model.complete("decision")[seen], X[seen], atol=1e-3)
+    np.testing.assert_allclose(model.complete("score")[seen], X[seen], atol=1e-3)
 
 
 @pytest.mark.parametrize("loss", ["squared", "likelihood"])
@@ -134,7 +134,7 @@ def test_corrections_save_steps_and_columns():
 def test_a_ball_that_holds_the_data_fits_them():
     A = drawn(share=1.0)
     model = ConditionalGradientCompletion(2 * np.sum(np.linalg.svd(A)[1]), tol=1e-10).fit(A)
-    np.testing.assert_allclose(model.complete("decision"), A, atol=1e-4)
+    np.testing.assert_allclose(model.complete("score"), A, atol=1e-4)
     assert model.gap_ <= 1e-10 * np.sum(A**2) * (1 + 1e-6)
 
 
@@ -143,7 +143,7 @@ def test_nothing_to_fit():
     model = ConditionalGradientCompletion(1.0).fit(zeros)
     assert model.converged_
     assert model.objective_ == model.gap_ == 0.0
-    np.testing.assert_array_equal(model.complete("decision"), np.zeros((2, 3)))
+    np.testing.assert_array_equal(model.complete("score"), np.zeros((2, 3)))
 
 
 def test_a_radius_far_too_large_ends():
@@ -152,7 +152,7 @@ def test_a_radius_far_too_large_ends():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(A)
-    assert np.isfinite(model.complete("decision")).all()
+    assert np.isfinite(model.complete("score")).all()
     assert model.objective_ <= np.sum(A**2)
 
 

@@ -37,7 +37,7 @@ def test_alternating_recovers_low_rank_exactly(seed):
     # Jain, Netrapalli and Sanghavi (2013): from enough entries, at a geometric rate.
     M, A = low_rank(seed=seed)
     model = AlternatingLeastSquares(3, l2=0, tol=1e-16, max_iter=1000).fit(A)
-    error = np.linalg.norm(model.complete("decision") - M) / np.linalg.norm(M)
+    error = np.linalg.norm(model.complete("score") - M) / np.linalg.norm(M)
     assert error < 1e-6
     assert model.converged_
 
@@ -73,7 +73,7 @@ def test_alternating_with_full_rank_is_convex():
     problem.solve(solver=cp.CLARABEL)
     model = AlternatingLeastSquares(5, l2=0.3, tol=1e-9, max_iter=5000, random_state=0).fit(A)
     assert model.objective_ == pytest.approx(problem.value, rel=1e-4)
-    assert model.complete("decision") == pytest.approx(X.value, abs=1e-2)
+    assert model.complete("score") == pytest.approx(X.value, abs=1e-2)
 
 
 @pytest.mark.parametrize("l2", [0.0, 1.0])
@@ -81,7 +81,7 @@ def test_alternating_with_too_few_entries_stays_finite(l2):
     A = np.full((6, 5), np.nan)
     A[0, 0], A[1, 1], A[2, :] = 2.0, -1.0, 0.5
     model = AlternatingLeastSquares(3, l2=l2, max_iter=500, random_state=0).fit(A)
-    assert np.all(np.isfinite(model.complete("decision")))
+    assert np.all(np.isfinite(model.complete("score")))
     assert not model.row_factors_[3:].any()
     if l2 == 0:
         assert model.decision_function([0, 1, 2], [0, 1, 3]) == pytest.approx([2, -1, 0.5], rel=0.1)
@@ -89,10 +89,10 @@ def test_alternating_with_too_few_entries_stays_finite(l2):
 
 def test_alternating_batches_change_nothing(monkeypatch):
     _, A = low_rank()
-    whole = AlternatingLeastSquares(3, max_iter=500, random_state=0).fit(A).complete("decision")
+    whole = AlternatingLeastSquares(3, max_iter=500, random_state=0).fit(A).complete("score")
     monkeypatch.setattr(least_squares, "BATCH_NUMBERS", 50)
     monkeypatch.setattr(base, "GATHERED_NUMBERS", 21)
-    pieces = AlternatingLeastSquares(3, max_iter=500, random_state=0).fit(A).complete("decision")
+    pieces = AlternatingLeastSquares(3, max_iter=500, random_state=0).fit(A).complete("score")
     assert pieces == pytest.approx(whole, rel=1e-8, abs=1e-10)
 
 
@@ -120,7 +120,7 @@ def test_max_norm_equals_a_convex_solver(radius, alpha):
     model = MaxNormLeastSquares(radius, alpha=alpha, rank=14, tol=1e-4, random_state=0).fit(A)
     assert model.objective_ == pytest.approx(problem.value, rel=1e-3)
     assert model.converged_
-    assert np.max(np.abs(model.complete("decision"))) <= (alpha or radius)
+    assert np.max(np.abs(model.complete("score"))) <= (alpha or radius)
     for side in (model.row_factors_, model.column_factors_):
         assert np.max(np.sum(side**2, axis=1)) <= radius
 
@@ -134,7 +134,7 @@ def test_max_norm_error_in_the_weighted_norm_falls_with_more_entries():
     errors = []
     for share in (0.05, 0.3):
         A = np.where(draws.random(M.shape) < share * weights, noisy, np.nan)
-        X = MaxNormLeastSquares(1.0, alpha=1.0, random_state=0).fit(A).complete("decision")
+        X = MaxNormLeastSquares(1.0, alpha=1.0, random_state=0).fit(A).complete("score")
         errors.append(np.sum(weights * (X - M) ** 2) / np.sum(weights))
     assert errors[1] < 0.5 * errors[0]
     assert errors[1] < 0.1
@@ -207,8 +207,8 @@ def test_measured_zeros_are_no_failure(rank):
     np.testing.assert_array_equal(left, np.zeros((30, rank)))
     np.testing.assert_array_equal(right, np.zeros((20, rank)))
     model = AlternatingLeastSquares(rank, random_state=0).fit(zeros)
-    np.testing.assert_array_equal(model.complete("decision"), np.zeros((30, 20)))
+    np.testing.assert_array_equal(model.complete("score"), np.zeros((30, 20)))
     assert model.converged_
     model = MaxNormLeastSquares(1.0, random_state=0).fit(zeros)
-    np.testing.assert_array_equal(model.complete("decision"), np.zeros((30, 20)))
+    np.testing.assert_array_equal(model.complete("score"), np.zeros((30, 20)))
     assert model.converged_

@@ -45,7 +45,7 @@ def test_trace_norm_equals_a_convex_solver(alpha, rank, scale):
     lowest = most_likely(A, scale, alpha, trace=radius)
     # tol is a share of the likelihood at 0, about 20
     assert model.objective_ == pytest.approx(lowest, rel=1e-3, abs=1e-3)
-    X = model.complete("decision")
+    X = model.complete("score")
     assert np.max(np.abs(X)) <= alpha
     assert np.linalg.norm(X, "nuc") <= radius
 
@@ -59,7 +59,7 @@ def test_max_norm_equals_a_convex_solver(alpha, radius):
     largest = alpha * np.sqrt(3) if radius is None else radius
     assert model.radius_ == pytest.approx(largest)
     assert model.objective_ == pytest.approx(most_likely(A, 1.0, alpha, largest=largest), rel=1e-3)
-    assert np.max(np.abs(model.complete("decision"))) <= alpha
+    assert np.max(np.abs(model.complete("score"))) <= alpha
     for side in (model.row_factors_, model.column_factors_):
         assert np.max(np.sum(side**2, axis=1)) <= largest
 
@@ -77,7 +77,7 @@ def test_recovers_probabilities_of_low_rank(system):
         A = Y * (np.random.default_rng(1).random(M.shape) < share)
         model = system(1.0, rank=1, link=link, random_state=0).fit(A)
         assert model.converged_
-        X = model.complete("decision")
+        X = model.complete("score")
         errors.append(np.sum((X - M) ** 2) / np.sum(M**2))
     assert errors[1] < 0.25
     assert errors[1] < 0.6 * errors[0]
@@ -107,7 +107,7 @@ def test_warns_when_stopped_early(system):
         model = system(1.0, max_iter=2, random_state=0).fit(signs())
     assert model.n_iter_ == 2
     assert not model.converged_
-    assert np.max(np.abs(model.complete("decision"))) <= 1
+    assert np.max(np.abs(model.complete("score"))) <= 1
 
 
 @pytest.mark.parametrize("system", BOTH)

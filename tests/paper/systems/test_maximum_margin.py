@@ -61,9 +61,7 @@ def test_from_the_largest_singular_value_of_the_labels_on_the_answer_is_0():
     A = drawn(seed=2)
     edge = np.linalg.norm(A, 2)
     above, below = (
-        MaximumMarginFactorization(l2, rank=4, tol=1e-10, random_state=0)
-        .fit(A)
-        .complete("decision")
+        MaximumMarginFactorization(l2, rank=4, tol=1e-10, random_state=0).fit(A).complete("score")
         for l2 in (1.01 * edge, 0.9 * edge)
     )
     assert np.abs(above).max() < 1e-2

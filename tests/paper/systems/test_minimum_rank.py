@@ -31,7 +31,7 @@ def test_exact_entries_of_low_rank_are_completed(rank):
     model = MinimumRankCompletion(max_iter=3000, random_state=0).fit(A)
     assert model.rank_ == rank
     assert model.row_factors_.shape == (30, rank)
-    np.testing.assert_allclose(model.complete("decision"), M, atol=1e-3 * max(np.abs(M).max(), 1))
+    np.testing.assert_allclose(model.complete("score"), M, atol=1e-3 * max(np.abs(M).max(), 1))
 
 
 def test_signs_that_no_rank_1_has_are_found_out_by_hand():
@@ -63,7 +63,7 @@ def test_the_two_forms_have_each_other_s_answers():
         for seed, l2 in itertools.product(range(2), (0.0, 1e-6)):
             other = AlternatingLeastSquares(rank, l2=l2, tol=1e-9, max_iter=2000, random_state=seed)
             seen = ~np.isnan(A)
-            errors.append(np.linalg.norm((other.fit(A).complete("decision") - A)[seen]))
+            errors.append(np.linalg.norm((other.fit(A).complete("score") - A)[seen]))
         assert (min(errors) <= model.budget_) == within
 
 

@@ -42,7 +42,7 @@ def test_equals_an_independent_solver(shape, budget):
         warnings.simplefilter("error", ConvergenceWarning)
         model = NuclearNormCompletion(budget, tol=1e-8, max_iter=5000).fit(A)
     assert model.objective_ == pytest.approx(least, rel=1e-6)
-    np.testing.assert_allclose(model.complete("decision"), X, atol=2e-3)
+    np.testing.assert_allclose(model.complete("score"), X, atol=2e-3)
     assert model.residual_ == pytest.approx(budget, abs=1e-6)
     assert model.objective_ - model.gap_ <= least * (1 + 1e-7)
     assert abs(model.gap_) <= 1e-5 * least
@@ -69,7 +69,7 @@ def test_recovers_a_matrix_of_low_rank_exactly():
     # Each is an eigenvalue decomposition; 68 are enough.
     assert model.n_iter_ <= 120
     assert model.row_factors_.shape == (200, 5)
-    assert np.linalg.norm(model.complete("decision") - M) <= 1e-5 * np.linalg.norm(M)
+    assert np.linalg.norm(model.complete("score") - M) <= 1e-5 * np.linalg.norm(M)
     assert model.objective_ == pytest.approx(np.sum(np.linalg.svd(M)[1]), rel=1e-5)
 
 
@@ -81,7 +81,7 @@ def test_the_error_with_noise_is_within_the_published_bound(sigma):
     seen = ~np.isnan(A)
     p, budget = np.mean(seen), np.linalg.norm(noise[seen])
     model = NuclearNormCompletion(budget).fit(A)
-    error = np.linalg.norm(model.complete("decision") - M)
+    error = np.linalg.norm(model.complete("score") - M)
     assert error <= 4 * np.sqrt((2 + p) * 60 / p) * budget + 2 * budget
     # What they saw in practice is far better; it falls with the noise.
     assert error <= 3 * budget
@@ -104,28 +104,28 @@ def test_a_budget_that_covers_everything_gives_zero(options):
     model = NuclearNormCompletion(**options).fit(A)
     assert model.objective_ == model.gap_ == 0.0
     assert model.residual_ == pytest.approx(5.0)
-    np.testing.assert_array_equal(model.complete("decision"), np.zeros((2, 2)))
+    np.testing.assert_array_equal(model.complete("score"), np.zeros((2, 2)))
 
 
 def test_measured_zeros():
     zeros = Measurements([0, 1], [0, 1], [0.0, 0.0], (2, 3))
     model = NuclearNormCompletion().fit(zeros)
-    np.testing.assert_array_equal(model.complete("decision"), np.zeros((2, 3)))
+    np.testing.assert_array_equal(model.complete("score"), np.zeros((2, 3)))
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
 def test_scale_carries_over(scale):
     A = masked(low_rank((12, 9), 2), 0.7)
-    X = NuclearNormCompletion(0.3).fit(A).complete("decision")
-    scaled = NuclearNormCompletion(0.3 * scale).fit(scale * A).complete("decision")
+    X = NuclearNormCompletion(0.3).fit(A).complete("score")
+    scaled = NuclearNormCompletion(0.3 * scale).fit(scale * A).complete("score")
     np.testing.assert_allclose(scaled / scale, X, rtol=1e-6, atol=1e-8)
 
 
 def test_transposed():
     A = masked(low_rank((12, 9), 2), 0.7)
-    X = NuclearNormCompletion(0.3).fit(A).complete("decision")
+    X = NuclearNormCompletion(0.3).fit(A).complete("score")
     np.testing.assert_allclose(
-        NuclearNormCompletion(0.3).fit(A.T).complete("decision").T, X, atol=1e-8
+        NuclearNormCompletion(0.3).fit(A.T).complete("score").T, X, atol=1e-8
     )
 
 

@@ -42,7 +42,7 @@ def pu_risk(X, A, entry, rho):
 
 
 def completed(model):
-    return model.complete("decision")
+    return model.complete("score")
 
 
 def draw(d, rho, *, rank=2, seed=0):

@@ -42,7 +42,7 @@ def test_equals_the_published_formula(shape, eta):
     model = UniversalSingularValueThresholding(eta).fit(A)
     expected, rank = by_the_book(A, eta, -1, 1)
     assert model.row_factors_.shape[1] == model.singular_values_.size == rank > 0
-    np.testing.assert_allclose(model.complete("decision"), expected, atol=1e-9)
+    np.testing.assert_allclose(model.complete("score"), expected, atol=1e-9)
     p = np.mean(~np.isnan(A))
     assert model.threshold_ == pytest.approx((2 + eta) * np.sqrt(max(shape) * p))
 
@@ -54,7 +54,7 @@ def test_bounds_are_scaled_to_minus_one_and_one():
     expected, rank = by_the_book(stars, 0.01, 0.0, 5.0)
     assert rank >= 1
     assert model.intercept_ == 2.5
-    np.testing.assert_allclose(model.complete("decision"), expected, atol=1e-9)
+    np.testing.assert_allclose(model.complete("score"), expected, atol=1e-9)
     x = model.decision_function([3], [4])
     assert model.predict_proba([3], [4]) == pytest.approx(np.clip(x / 5, 0.001, 0.999))
     assert UniversalSingularValueThresholding().fit(stars).bounds_ == (1.0, 5.0)
@@ -67,7 +67,7 @@ def test_every_answer_is_clipped():
     model = UniversalSingularValueThresholding().fit(A)
     raw = model.row_factors_ @ model.column_factors_.T
     assert np.abs(raw).max() > 1.05
-    completed = model.complete("decision")
+    completed = model.complete("score")
     assert np.abs(completed).max() == 1.0
     rows, columns = np.indices(A.shape).reshape(2, -1)
     np.testing.assert_allclose(
@@ -83,7 +83,7 @@ def test_the_error_falls_as_the_matrix_grows():
     for size in sizes:
         M = means((size, size), 2)
         model = UniversalSingularValueThresholding().fit(labels_of(M, 0.5))
-        errors.append(np.mean((model.complete("decision") - M) ** 2) / np.mean(M**2))
+        errors.append(np.mean((model.complete("score") - M) ** 2) / np.mean(M**2))
     assert errors[0] > errors[1] > errors[2]
     assert errors[2] < 0.5 * errors[0]
 
@@ -92,20 +92,20 @@ def test_noise_alone_is_left_out():
     A = labels_of(np.zeros((200, 300)), 0.3)
     model = UniversalSingularValueThresholding().fit(A)
     assert model.singular_values_.size == 0
-    np.testing.assert_array_equal(model.complete("decision"), np.zeros((200, 300)))
+    np.testing.assert_array_equal(model.complete("score"), np.zeros((200, 300)))
 
 
 def test_values_at_the_middle_of_the_bounds():
     model = UniversalSingularValueThresholding(bounds=(1.0, 5.0)).fit(
         Measurements([0, 1], [1, 2], [3.0, 3.0], (2, 3))
     )
-    np.testing.assert_array_equal(model.complete("decision"), np.full((2, 3), 3.0))
+    np.testing.assert_array_equal(model.complete("score"), np.full((2, 3), 3.0))
 
 
 def test_only_likes():
     likes = Observations.from_matrix(np.ones((30, 40), dtype=int))
     model = UniversalSingularValueThresholding().fit(likes)
-    np.testing.assert_allclose(model.complete("decision"), 1.0)
+    np.testing.assert_allclose(model.complete("score"), 1.0)
     assert evaluate(model, likes).error_rate == 0.0
 
 

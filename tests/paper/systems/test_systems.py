@@ -61,7 +61,7 @@ def test_the_docstring_states_the_problem_and_the_source(name):
 
 def test_predictions_are_of_one_matrix(fitted):
     _, model = fitted
-    X, likely = model.complete("decision"), model.complete()
+    X, likely = model.complete("score"), model.complete()
     assert X.shape == likely.shape == (40, 30)
     assert np.isfinite(X).all()
     assert ((likely >= 0) & (likely <= 1)).all()
@@ -136,7 +136,7 @@ def test_real_values_are_measurements(name):
     matrix = np.full((40, 30), np.nan)
     matrix[rows, columns] = values
     a, b = make(name).fit(seen), make(name).fit(matrix)
-    np.testing.assert_array_equal(a.complete("decision"), b.complete("decision"))
+    np.testing.assert_array_equal(a.complete("score"), b.complete("score"))
     with pytest.raises(InvalidInputError, match=r"^[^\n]+\.$"):
         make(name).fit(Measurements(rows, columns, np.where(rows == 3, np.inf, values), (40, 30)))
 
@@ -153,4 +153,4 @@ def test_likes_alone_suit_pu():
         shape=TRAIN.shape,
     )
     a, b = make("pu").fit(likes), make("pu").fit(TRAIN)
-    np.testing.assert_array_equal(a.complete("decision"), b.complete("decision"))
+    np.testing.assert_array_equal(a.complete("score"), b.complete("score"))

@@ -43,7 +43,7 @@ def test_no_noise_leaves_the_error_and_noise_lets_it_fall():
             model = MaxNormLikelihood(
                 rank=1, n_columns=1, link=Probit(sigma or 0.5), random_state=0
             )
-            found.append(np.linalg.norm(model.fit(Y).complete("decision") - M) / side)
+            found.append(np.linalg.norm(model.fit(Y).complete("score") - M) / side)
         return max(found), np.linalg.norm(twins[0] - twins[1]) / side
 
     small, apart = errors(40, 0.0)

@@ -160,7 +160,7 @@ class MaxNormLeastSquares(MeasuredSystem):
     >>> model = MaxNormLeastSquares(radius=1.0, alpha=0.8, rank=8, random_state=0).fit(A)
     >>> model.predict([0, 3], [2, 3])
     array([-1,  1], dtype=int8)
-    >>> bool(np.abs(model.complete("decision")).max() <= 0.8)
+    >>> bool(np.abs(model.complete("score")).max() <= 0.8)
     True
     """
 

@@ -14,7 +14,7 @@ from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_not_negative
 from tribit.data.observations import Measurements
 from tribit.errors import InvalidInputError, warn
-from tribit.factor_model import MAX_DENSE_ENTRIES
+from tribit.model.completed import MAX_DENSE_CELLS
 from tribit.model.factors import Factors
 from tribit.paper.systems.base import MeasuredSystem, ObservedEntries, check_share
 from tribit.paper.systems.singular_values import top_singular_pairs
@@ -103,7 +103,7 @@ class NuclearNormCompletion(MeasuredSystem):
         budget = check_not_negative("budget", self.budget)
         share = check_share(self.budget_share, budget)
         rows, columns = measured.shape
-        if rows * columns > MAX_DENSE_ENTRIES:
+        if rows * columns > MAX_DENSE_CELLS:
             raise InvalidInputError(
                 f"The matrix has {rows} x {columns} entries, too many for the dense arrays of this method: use "
                 "ConditionalGradientCompletion."

@@ -1,0 +1,344 @@
+"""The completed table: every cell of some rows and columns, with the observed labels in their places."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.answers import (
+    MAX_PRINTED_RECORDS,
+    Answer,
+    pandas,
+    skipped_remark,
+    text_table,
+    with_ids,
+)
+from tribit.data.axis import AnyArray, Axes, Positions, first_true, quoted_id
+from tribit.data.files import checked_path
+from tribit.data.observations import Observations
+from tribit.data.tables import write_blocks
+from tribit.errors import InvalidInputError, TribitWarning, parameter, quoted, warn
+from tribit.folding.new_rows import place_entries
+from tribit.model.completed import VALUES, CompletedCells, check_dense, label_matrix
+from tribit.model.fitted import Fitted
+from tribit.progress import steps_bar
+from tribit.questions.base import Question, option
+from tribit.questions.kinds import Entries, Ids, find, known_entries
+from tribit.questions.predict import BASES
+
+if TYPE_CHECKING:
+    from tribit.recommender import Recommender
+
+#: Cells of a wide and of a long table that are computed and written at a time: some 100 MB with ids and texts.
+WIDE_BLOCK_CELLS, LONG_BLOCK_CELLS = 2**21, 2**18
+#: Most column chunks of a parquet file, whose description is in memory until the end: 1.5 kB for each.
+MAX_COLUMN_CHUNKS = 100_000
+#: Most columns of a wide table that are printed.
+MAX_PRINTED_COLUMNS = 12
+#: Bases of cells that are no predictions.
+OBSERVED, NONE = "observed", "none"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Completed(Answer):
+    """A completed table; its values are computed when they are read, some rows at a time.
+
+    Attributes
+    ----------
+    cells : CompletedCells
+        The values of the cells, by position.
+    rows, columns : array of int
+        Positions of the rows and columns.
+    informed : (array of bool, array of bool)
+        Whether each row, and each column, has entries or features.
+    marked : bool
+        Whether a cell without information on its row or its column is empty (NaN).
+    long : bool
+        Whether the table has one record for each cell, with its basis.
+    n_skipped : int
+        Number of entries to keep that were left out for their unknown ids.
+    names : (str, str)
+        Headings of row and column ids.
+    """
+
+    cells: CompletedCells
+    rows: Positions
+    columns: Positions
+    informed: tuple[NDArray[np.bool_], NDArray[np.bool_]]
+    marked: bool = True
+    long: bool = False
+    n_skipped: int = 0
+    names: tuple[str, str] = ("row", "column")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.rows.size, self.columns.size
+
+    @property
+    def row_ids(self) -> AnyArray:
+        """Ids of the rows; positions without ids."""
+        return self.cells.scores.axes.rows.names(self.rows)
+
+    @property
+    def column_ids(self) -> AnyArray:
+        """Ids of the columns; positions without ids."""
+        return self.cells.scores.axes.columns.names(self.columns)
+
+    @property
+    def is_partly_empty(self) -> bool:
+        """Whether some cells are empty."""
+        return self.marked and not all(side.all() for side in self.informed)
+
+    def to_array(self) -> NDArray[np.floating[Any]]:
+        """Return the values as a dense matrix, NaN for an empty cell."""
+        check_dense(self.shape, "write it to a file, or choose some rows and columns")
+        return self._values(slice(None))
+
+    def table(self) -> dict[str, AnyArray]:
+        """Return the whole table, wide or long."""
+        check_dense(self.shape, "write it to a file, or choose some rows and columns")
+        return self._table(slice(None))
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame: of a wide table with row ids as the index and column ids as the columns."""
+        if self.long:
+            return super().to_frame()
+        pd = pandas()
+        ids = zip((self.row_ids, self.column_ids), self.names, strict=True)
+        index, columns = (pd.Index(each, name=name) for each, name in ids)
+        return pd.DataFrame(self._signs(self.to_array()), index, columns)
+
+    def blocks(self) -> Iterator[dict[str, AnyArray]]:
+        """Return the table some rows at a time."""
+        return map(self._table, self._parts())
+
+    def write(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        escape_formulas: bool | None = None,
+        verbose: int = 0,
+    ) -> None:
+        """Write the table to a file some rows at a time, in the format of its name; ``verbose=1`` shows a bar."""
+        n_blocks, n_columns = len(self._parts()), self.columns.size
+        chunks = 0 if self.long else n_blocks * n_columns
+        if checked_path(path).suffix.lower() == ".parquet" and chunks > MAX_COLUMN_CHUNKS:
+            raise InvalidInputError(
+                f"A parquet file of {n_columns} columns in {n_blocks} row groups is slow to write and to "
+                f"read: write one record for each cell ({parameter('long', True)}), or .csv."
+            )
+        with steps_bar("writing", n_blocks, shown=verbose > 0) as advance:
+            write_blocks(path, _advancing(self.blocks(), advance), escape_formulas=escape_formulas)
+
+    def facts(self) -> dict[str, str]:
+        """Return the size, and the numbers of observed and of empty cells."""
+        found = {"cells": f"{self.shape[0]} x {self.shape[1]}"}
+        if self.cells.labels is not None:
+            kept = self.cells.observed(self.rows, self.columns).nnz
+            found["observed"] = f"{kept}{skipped_remark(self.n_skipped)}"
+        if not all(side.all() for side in self.informed):
+            counts = [str(int(np.count_nonzero(~side))) for side in self.informed]
+            state = "empty" if self.marked else "from the other side alone"
+            found["without entries"] = f"{counts[0]} rows, {counts[1]} columns ({state})"
+        return found
+
+    def shown_table(self, most: int) -> dict[str, AnyArray]:
+        """Return the first records, of a wide table with its first columns."""
+        if self.long:
+            n_rows = -(-most // max(1, self.columns.size))
+            return {name: each[:most] for name, each in self._table(slice(n_rows)).items()}
+        return self._table(slice(most), slice(MAX_PRINTED_COLUMNS))
+
+    def text(self, most: int | None = None) -> str:
+        """Return the first records and the size of the table."""
+        table = self.shown_table(MAX_PRINTED_RECORDS if most is None else most)
+        n_rows, n_columns = self.shape
+        whole = n_rows * n_columns if self.long else n_rows
+        printed = len(next(iter(table.values())))
+        text = text_table(table)
+        if printed < whole or (len(table) < 1 + n_columns and not self.long):
+            text += f"\n... {n_rows} x {n_columns} cells"
+        return text
+
+    def _parts(self) -> list[slice]:
+        """Return the rows of each block."""
+        n_cells = LONG_BLOCK_CELLS if self.long else WIDE_BLOCK_CELLS
+        step = max(1, n_cells // max(1, self.columns.size))
+        return [slice(start, start + step) for start in range(0, self.rows.size, step)]
+
+    def _values(self, part: slice, among: slice = slice(None)) -> NDArray[np.floating[Any]]:
+        """Return the values of some of the rows and of the columns."""
+        values = self.cells.block(self.rows[part], self.columns[among])
+        if self.is_partly_empty:
+            values[~self.informed[0][part]] = np.nan
+            values[:, ~self.informed[1][among]] = np.nan
+        return values
+
+    def _table(self, part: slice, among: slice = slice(None)) -> dict[str, AnyArray]:
+        """Return some of the rows as a wide or long table."""
+        values = self._signs(self._values(part, among))
+        names, ids = self.names, self.row_ids[part]
+        if not self.long:
+            headings = [names[0], *map(str, self.column_ids[among].tolist())]
+            _check_distinct(headings)
+            return dict(zip(headings, [ids, *values.T], strict=True))
+        of_rows, of_columns = self.informed[0][part], self.informed[1]
+        basis = BASES[np.ix_(of_rows.astype(int), of_columns.astype(int))]
+        if self.marked:
+            basis[~np.logical_and.outer(of_rows, of_columns)] = NONE
+        if self.cells.labels is not None:
+            basis[self.cells.observed(self.rows[part], self.columns).coords] = OBSERVED
+        pairs = np.repeat(ids, self.columns.size), np.tile(self.column_ids, ids.size)
+        found = {self.cells.what: values.ravel(), "basis": basis.ravel()}
+        return with_ids(names, pairs, found)
+
+    def _signs(self, values: NDArray[np.floating[Any]]) -> AnyArray:
+        """Return signs as whole numbers where no cell is empty."""
+        whole = self.cells.what == "sign" and not self.is_partly_empty
+        return values.astype(np.int8) if whole else values
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Complete(Question[Completed]):
+    """Return the completed table: the observed entries, and a prediction of every other cell.
+
+    A row or column that has neither entries nor features is left empty, with a warning: a prediction for it would rest
+    on the other side alone. Its :class:`~tribit.questions.complete.Completed` table has the ids of the fit.
+    """
+
+    rows: Ids | None = option(None, "Rows; with --new the rows of that table [every row].")
+    columns: Ids | None = option(None, "Columns [every column].")
+    observed: str = option(
+        "keep",
+        "Observed entries: keep them, a like as 1 and a dislike as 0 (-1 among signs), or predict them too.",
+        choices=("keep", "predict"),
+    )
+    what: str = option(
+        "probability",
+        "Value of a cell: probability of a like, sign (+1 or -1) or score (x).",
+        choices=VALUES,
+    )
+    threshold: float | None = option(
+        None, "Probability from which on a sign is +1 [0.5].", gt=0, lt=1
+    )
+    seen: Entries | None = option(
+        None, "The entries of the fit, if the model keeps none.", flag="--data"
+    )
+    without_entries: str = option(
+        "mark",
+        "Rows and columns without entries and features: mark (empty cells), answer by the other side alone, or error.",
+        choices=("mark", "answer", "error"),
+    )
+    long: bool = option(False, "Return one record for each cell, with its basis.")
+
+    def answer(self, recommender: Recommender) -> Completed:
+        """Return the completed table."""
+        fitted = recommender.model_.fitted_
+        if self.threshold is not None and self.what != "sign":
+            raise InvalidInputError(
+                f"{parameter('threshold')} is for signs: pass {parameter('what', 'sign')} too, or leave it out."
+            )
+        if self.what == "sign" and self.threshold is None and not fitted.means_like:
+            raise InvalidInputError(
+                f"The model predicts the probability of {fitted.meaning}, where a sign has no natural threshold: pass "
+                f"{parameter('threshold')}, or {parameter('what', 'probability')}."
+            )
+        seen, n_skipped = self._entries(recommender)
+        labels = None
+        if self.observed == "keep":
+            assert seen is not None
+            labels = label_matrix(seen, fitted.scores)
+        cells = CompletedCells(fitted.scores, self.what, labels, self.threshold or 0.5)
+        rows, columns = (
+            np.arange(axis.size) if ids is None else find(axis, ids)
+            for axis, ids in zip(fitted.axes, (self.rows, self.columns), strict=True)
+        )
+        informed = self._informed(fitted, seen, (rows, columns))
+        return Completed(
+            cells,
+            rows,
+            columns,
+            informed,
+            self.without_entries == "mark",
+            self.long,
+            n_skipped,
+            recommender.headings,
+        )
+
+    def _entries(self, recommender: Recommender) -> tuple[Observations | None, int]:
+        """Return the observed entries, None if they are unknown and not needed, and the number left out."""
+        if self.seen is not None:
+            return known_entries(recommender, self.seen, "skip")
+        if self.observed == "keep":
+            predict, given = parameter("observed", "predict"), parameter("seen")
+            advice = f"pass {given}, the entries of the fit, or {predict}"
+            return recommender.require_entries("observed cells keep their labels", advice=advice), 0
+        return recommender.seen_, 0
+
+    def _informed(
+        self, fitted: Fitted, seen: Observations | None, places: tuple[Positions, Positions]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return whether each row and each column has entries or features; all of them where no entries are known."""
+        rows, columns = (np.ones(each.size, dtype=bool) for each in places)
+        if seen is None:
+            return rows, columns
+        seen = place_entries(seen, *fitted.axes.places(seen, "seen has"), *fitted.axes)
+        rows, columns = (
+            each.informed_rows(entries)[at]
+            for each, entries, at in zip(
+                (fitted, fitted.transposed), (seen, seen.transpose()), places, strict=True
+            )
+        )
+        if not (rows.all() and columns.all()):
+            self._report(fitted.axes, places, (rows, columns))
+        return rows, columns
+
+    def _report(
+        self,
+        axes: Axes,
+        places: tuple[Positions, Positions],
+        informed: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+    ) -> None:
+        """Raise an error or a warning about rows and columns without information."""
+        counts, examples = [], []
+        for axis, at, side in zip(axes, places, informed, strict=True):
+            if (first := first_true(~side)) is not None:
+                counts.append(f"{np.count_nonzero(~side)} {axis.name}s")
+                examples.append(f"the {axis.name} {quoted_id(axis.ids, at[first])}")
+        start = f"{' and '.join(counts)}, such as {examples[0]}, have no entries and no features"
+        answer = parameter("without_entries", "answer")
+        if self.without_entries == "error":
+            raise InvalidInputError(
+                f"{start}: leave them out, or pass {parameter('without_entries', 'mark')} for empty cells."
+            )
+        if self.without_entries == "mark":
+            warn(
+                TribitWarning(
+                    f"{start}: their cells are empty; {answer} predicts them from the other side alone."
+                )
+            )
+
+
+def _check_distinct(headings: list[str]) -> None:
+    """Refuse two columns of the same heading."""
+    if len(set(headings)) < len(headings):
+        again = next(name for name in headings if headings.count(name) > 1)
+        raise InvalidInputError(
+            f"Two columns of the wide table have the heading {quoted(again)}: choose each column once, rename it, or "
+            f"pass {parameter('long', True)}."
+        )
+
+
+def _advancing(
+    blocks: Iterator[dict[str, AnyArray]], advance: Callable[[], None]
+) -> Iterator[dict[str, AnyArray]]:
+    """Yield blocks, and advance a bar after each."""
+    for block in blocks:
+        yield block
+        advance()
