@@ -410,7 +410,7 @@ def test_a_large_completion_is_refused_unless_forced(monkeypatch):
 
 @pytest.mark.parametrize("what", ["probabilities", None, 3])
 def test_an_unknown_kind_of_completion(what):
-    with pytest.raises(InvalidInputError, match="what must be one of probability, decision, sign"):
+    with pytest.raises(InvalidInputError, match="what must be one of probability, sign, score"):
         make().fit(A).complete(what)
 
 

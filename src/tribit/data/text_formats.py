@@ -144,10 +144,9 @@ def write_delimited(text: IO[str], blocks: Iterable[Columns], delimiter: str) ->
 
 def _cells(values: AnyArray) -> list[Any]:
     if values.dtype.kind == "f" and (missing := np.isnan(values)).any():
-        cells = values.astype(object)
-        cells[missing] = ""
-        return cells.tolist()
-    return values.tolist()
+        values = values.astype(object)
+        values[missing] = ""
+    return list(values.tolist())
 
 
 def delimiter_name(delimiter: str) -> str:

@@ -177,7 +177,8 @@ class Factors:
         )
         x = U @ V.T
         x += self.row_intercepts[rows][:, None]
-        x += self.intercept + self.column_intercepts[columns]
+        x += self.column_intercepts[columns]
+        x += self.intercept
         return np.asarray(x)
 
     def to_numpy(self) -> Factors:

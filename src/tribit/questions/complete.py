@@ -23,8 +23,7 @@ from tribit.data.files import checked_path
 from tribit.data.observations import Observations
 from tribit.data.tables import write_blocks
 from tribit.errors import InvalidInputError, TribitWarning, parameter, quoted, warn
-from tribit.folding.new_rows import place_entries
-from tribit.model.completed import VALUES, CompletedCells, check_dense, label_matrix
+from tribit.model.completed import VALUES, CompletedCells, check_dense
 from tribit.model.fitted import Fitted
 from tribit.progress import steps_bar
 from tribit.questions.base import Question, option
@@ -143,9 +142,9 @@ class Completed(Answer):
             kept = self.cells.observed(self.rows, self.columns).nnz
             found["observed"] = f"{kept}{skipped_remark(self.n_skipped)}"
         if not all(side.all() for side in self.informed):
-            counts = [str(int(np.count_nonzero(~side))) for side in self.informed]
-            state = "empty" if self.marked else "from the other side alone"
-            found["without entries"] = f"{counts[0]} rows, {counts[1]} columns ({state})"
+            rows, columns = (int(np.count_nonzero(~side)) for side in self.informed)
+            state = "empty" if self.marked else "predicted from the other side alone"
+            found["without entries"] = f"{rows} of the rows, {columns} of the columns ({state})"
         return found
 
     def shown_table(self, most: int) -> dict[str, AnyArray]:
@@ -253,7 +252,7 @@ class Complete(Question[Completed]):
         labels = None
         if self.observed == "keep":
             assert seen is not None
-            labels = label_matrix(seen, fitted.scores)
+            labels = seen.to_sparse()
         cells = CompletedCells(fitted.scores, self.what, labels, self.threshold or 0.5)
         rows, columns = (
             np.arange(axis.size) if ids is None else find(axis, ids)
@@ -275,10 +274,19 @@ class Complete(Question[Completed]):
         """Return the observed entries, None if they are unknown and not needed, and the number left out."""
         if self.seen is not None:
             return known_entries(recommender, self.seen, "skip")
+        given = f"pass {parameter('seen')}, the entries of the fit"
         if self.observed == "keep":
-            predict, given = parameter("observed", "predict"), parameter("seen")
-            advice = f"pass {given}, the entries of the fit, or {predict}"
+            advice = f"{given}, or {parameter('observed', 'predict')}"
             return recommender.require_entries("observed cells keep their labels", advice=advice), 0
+        if self.without_entries == "error":
+            return recommender.require_entries("rows without any are an error", advice=given), 0
+        if recommender.seen_ is None and self.without_entries == "mark":
+            warn(
+                TribitWarning(
+                    f"The file keeps no entries, so that rows and columns without any are predicted too: {given}, to "
+                    "find them."
+                )
+            )
         return recommender.seen_, 0
 
     def _informed(
@@ -288,7 +296,6 @@ class Complete(Question[Completed]):
         rows, columns = (np.ones(each.size, dtype=bool) for each in places)
         if seen is None:
             return rows, columns
-        seen = place_entries(seen, *fitted.axes.places(seen, "seen has"), *fitted.axes)
         rows, columns = (
             each.informed_rows(entries)[at]
             for each, entries, at in zip(
@@ -309,15 +316,18 @@ class Complete(Question[Completed]):
         counts, examples = [], []
         for axis, at, side in zip(axes, places, informed, strict=True):
             if (first := first_true(~side)) is not None:
-                counts.append(f"{np.count_nonzero(~side)} {axis.name}s")
+                n = int(np.count_nonzero(~side))
+                counts.append(f"{n} {axis.name}{'s' if n > 1 else ''}")
                 examples.append(f"the {axis.name} {quoted_id(axis.ids, at[first])}")
-        start = f"{' and '.join(counts)}, such as {examples[0]}, have no entries and no features"
-        answer = parameter("without_entries", "answer")
+        start = (
+            f"There are no entries and no features of {' and '.join(counts)}, such as {examples[0]}"
+        )
         if self.without_entries == "error":
             raise InvalidInputError(
                 f"{start}: leave them out, or pass {parameter('without_entries', 'mark')} for empty cells."
             )
         if self.without_entries == "mark":
+            answer = parameter("without_entries", "answer")
             warn(
                 TribitWarning(
                     f"{start}: their cells are empty; {answer} predicts them from the other side alone."
