@@ -124,6 +124,7 @@ example_pages = [
     "fitting.md",
     "recommendations.md",
     "command-line.md",
+    "completing.md",  # with the file of the command line
     "coming-from.md",
     "likes-only.md",
     "new-users.md",
@@ -145,6 +146,7 @@ example_pages = [
 searches = {
     "0/1": "data",
     "cold start": "new-users",
+    "complete a table": "completing",
     "fold-in": "new-users",
     "GPU": "scale",
     "hyperparameter": "choosing",

@@ -16,9 +16,15 @@ FIT += ["--like-at", "4", "--rank", "1", "--l2", "1"]
 PREDICT = ["predict", "model", "ratings.csv", "-o", "scores.csv"]
 EVALUATE = ["evaluate", "model", "ratings.csv"]
 RECOMMEND = ["recommend", "model", "ratings.csv", "-o", "lists.csv"]
-PREDICT_NEW, EXPLAIN_NEW, SIMILAR_NEW = (
+COMPLETE = ["complete", "model"]
+PREDICT_NEW, EXPLAIN_NEW, SIMILAR_NEW, COMPLETE_NEW = (
     [*command, "--new", "ratings.csv"]
-    for command in (PREDICT, ["explain", "model", "u0", "i1"], ["similar", "model", "--row", "u0"])
+    for command in (
+        PREDICT,
+        ["explain", "model", "u0", "i1"],
+        ["similar", "model", "--row", "u0"],
+        COMPLETE,
+    )
 )
 SPLIT = ["split", "ratings.csv", "-o", "train.csv", "test.csv", "--row", "user", "--column", "item"]
 REPORT = ["report", "model", "--test", "ratings.csv", "-o", "report.html"]
@@ -56,14 +62,18 @@ CASES = [
         "--layout tall", "--zeros maybe",
     )),
     *((command, words) for command in (EVALUATE, RECOMMEND, UPDATE, REPORT) for words in ("--like yes", "--dislike ,")),
-    *((command, words) for command in (PREDICT_NEW, EXPLAIN_NEW, SIMILAR_NEW) for words in (
+    *((command, words) for command in (PREDICT_NEW, EXPLAIN_NEW, SIMILAR_NEW, COMPLETE_NEW) for words in (
         "--value item", "--like-at nan", "--duplicates all", "--like yes", "--dislike ,",
     )),
-    *((command, words) for command in (EXPLAIN_NEW, SIMILAR_NEW) for words in (
+    *((command, words) for command in (EXPLAIN_NEW, SIMILAR_NEW, COMPLETE_NEW) for words in (
         "--delimiter x", "--decimal x", "--encoding klingon", "--format xls", "--missing drop", "--layout tall",
         "--zeros maybe", "--max-size 10",
     )),
     *((command, "--unknown maybe") for command in (PREDICT, EVALUATE, RECOMMEND, REPORT)),
+    *((COMPLETE, words) for words in (
+        "--what label", "--observed drop", "--threshold 2", "--threshold 0.4", "--without-entries drop",
+        "--unknown maybe",
+    )),
     *((SPLIT, words) for words in (
         "--test 2.5", "--test few", "--test 100000", "--random-state -1", "--max-size 10", "--delimiter x",
         "--encoding klingon", "--format xls",
@@ -92,6 +102,9 @@ QUOTED = {
     "--for",
     "--row",
     "--column",
+    "--rows",
+    "--columns",
+    "--data",
     "--among",
     "--picture",
     "--report",

@@ -18,6 +18,7 @@ from tribit import (
     Observations,
     Recommender,
     TribitWarning,
+    UnknownIdWarning,
 )
 from tribit.data.reading import Reading
 from tribit.model import completed
@@ -133,7 +134,7 @@ def test_without_ids_positions_are_the_headings():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"rows": ["u1", "zed"]}, "row id 'zed'"),
+        ({"rows": ["u1", "zed"], "unknown": "error"}, "row id 'zed'"),
         ({"columns": "zed"}, "column id 'zed'"),
         ({"what": "score"}, "observed label has no score: .*what='probability'"),
         ({"threshold": 0.4}, "threshold is for signs: pass what='sign'"),
@@ -142,6 +143,12 @@ def test_without_ids_positions_are_the_headings():
 def test_a_wrong_question_is_refused_in_one_sentence(recommender, options, words):
     with pytest.raises(InvalidInputError, match=words):
         recommender.complete(**options)
+
+
+def test_unknown_ids_are_left_out_with_a_warning(recommender):
+    with pytest.warns(UnknownIdWarning, match="the user 'zed': it is left out"):
+        found = recommender.complete(rows=["u1", "zed"], columns=["i2"])
+    assert found.to_frame().index.tolist() == ["u1"]
 
 
 def test_columns_of_one_heading_are_refused(recommender):
@@ -170,14 +177,14 @@ def test_too_many_cells_are_refused_in_memory(recommender, monkeypatch, tmp_path
 def test_what_rests_on_no_entries_is_marked(bare):
     recommender, labels = bare
     with pytest.warns(
-        TribitWarning, match=r"1 row and 1 column, such as the row 'u3': their cells"
+        TribitWarning, match=r"1 row and 1 column, such as the user 'u3': their cells"
     ):
         found = recommender.complete()
     empty = np.zeros(labels.shape, dtype=bool)
     empty[3] = empty[:, 5] = True
     np.testing.assert_array_equal(np.isnan(found.to_array()), empty)
     assert found.facts()["without entries"] == "1 of the rows, 1 of the columns (empty)"
-    with pytest.warns(TribitWarning, match=r"of 1 column, such as the column 'i5'"):
+    with pytest.warns(TribitWarning, match=r"of 1 column, such as the film 'i5'"):
         long = recommender.complete(rows=["u0"], long=True).to_frame()
     np.testing.assert_array_equal(long.basis == "none", long.probability.isna())
     assert long.film[long.basis == "none"].tolist() == ["i5"]
@@ -193,7 +200,7 @@ def test_or_predicted_from_the_other_side_with_its_basis(bare, observed):
     recommender, labels = bare
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = recommender.complete(observed=observed, without_entries="answer", long=True)
+        found = recommender.complete(observed=observed, without_entries="popularity", long=True)
     expected = cell_by_cell(recommender, labels, "probability", keep=observed == "keep")
     np.testing.assert_allclose(found.to_array(), expected, rtol=1e-12)
     frame = found.to_frame().set_index(["user", "film"]).basis
@@ -210,7 +217,7 @@ def test_a_row_with_features_and_no_entries_is_predicted():
     features = pd.DataFrame({"old": [float(n < 30) for n in range(60)]}, index=rows)
     features.loc["u4"] = np.nan
     recommender = fit(labels, rows, row_features=features)
-    with pytest.warns(TribitWarning, match="1 row, such as the row 'u4'"):
+    with pytest.warns(TribitWarning, match="1 row, such as the user 'u4'"):
         found = recommender.complete().to_frame()
     assert found.loc["u4"].isna().all()
     expected = recommender.predict_proba(["u3"] * 9, COLUMNS)
@@ -375,7 +382,7 @@ def test_a_note_names_what_is_left_empty(run, folder):
     code, out, err = run("complete", "bare", "-o", "full.csv")
     assert code == 0
     assert re.search(r"^without entries +1 of the rows, 1 of the columns", out, re.MULTILINE)
-    assert re.fullmatch(r"Warning: [^\n]*'u3'[^\n]*--without-entries answer[^\n]*\n", err)
+    assert re.fullmatch(r"Warning: [^\n]*'u3'[^\n]*--without-entries popularity[^\n]*\n", err)
     read = pd.read_csv("full.csv", index_col="user")
     assert read.loc["u3"].isna().all()
     assert read["i5"].isna().all()

@@ -18,16 +18,15 @@ from tribit.answers import (
     text_table,
     with_ids,
 )
-from tribit.data.axis import AnyArray, Axes, Positions, first_true, quoted_id
+from tribit.data.axis import AnyArray, Positions, first_true, quoted_id
 from tribit.data.files import checked_path
 from tribit.data.observations import Observations
 from tribit.data.tables import write_blocks
 from tribit.errors import InvalidInputError, TribitWarning, parameter, quoted, warn
 from tribit.model.completed import VALUES, CompletedCells, check_dense
-from tribit.model.fitted import Fitted
 from tribit.progress import steps_bar
 from tribit.questions.base import Question, option
-from tribit.questions.kinds import Entries, Ids, find, known_entries
+from tribit.questions.kinds import Entries, Ids, find_or_warn, known_entries, unknown_option
 from tribit.questions.predict import BASES
 
 if TYPE_CHECKING:
@@ -231,10 +230,11 @@ class Complete(Question[Completed]):
     )
     without_entries: str = option(
         "mark",
-        "Rows and columns without entries and features: mark (empty cells), answer by the other side alone, or error.",
-        choices=("mark", "answer", "error"),
+        "Rows or columns without entries and features: mark (empty cells), popularity (the other side alone), error.",
+        choices=("mark", "popularity", "error"),
     )
     long: bool = option(False, "Return one record for each cell, with its basis.")
+    unknown: str = unknown_option()
 
     def answer(self, recommender: Recommender) -> Completed:
         """Return the completed table."""
@@ -255,10 +255,10 @@ class Complete(Question[Completed]):
             labels = seen.to_sparse()
         cells = CompletedCells(fitted.scores, self.what, labels, self.threshold or 0.5)
         rows, columns = (
-            np.arange(axis.size) if ids is None else find(axis, ids)
-            for axis, ids in zip(fitted.axes, (self.rows, self.columns), strict=True)
+            self._places(recommender, side, ids)
+            for side, ids in enumerate((self.rows, self.columns))
         )
-        informed = self._informed(fitted, seen, (rows, columns))
+        informed = self._informed(recommender, seen, (rows, columns))
         return Completed(
             cells,
             rows,
@@ -269,6 +269,13 @@ class Complete(Question[Completed]):
             n_skipped,
             recommender.headings,
         )
+
+    def _places(self, recommender: Recommender, side: int, ids: Any) -> Positions:
+        """Return the positions of the known ones of some rows (``side`` 0) or columns (1); None for all."""
+        if ids is None:
+            return np.arange(recommender.shape_[side])
+        places = find_or_warn(recommender, side, ids, self.unknown)
+        return places[places >= 0]
 
     def _entries(self, recommender: Recommender) -> tuple[Observations | None, int]:
         """Return the observed entries, None if they are unknown and not needed, and the number left out."""
@@ -290,12 +297,16 @@ class Complete(Question[Completed]):
         return recommender.seen_, 0
 
     def _informed(
-        self, fitted: Fitted, seen: Observations | None, places: tuple[Positions, Positions]
+        self,
+        recommender: Recommender,
+        seen: Observations | None,
+        places: tuple[Positions, Positions],
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether each row and each column has entries or features; all of them where no entries are known."""
         rows, columns = (np.ones(each.size, dtype=bool) for each in places)
         if seen is None:
             return rows, columns
+        fitted = recommender.model_.fitted_
         rows, columns = (
             each.informed_rows(entries)[at]
             for each, entries, at in zip(
@@ -303,22 +314,23 @@ class Complete(Question[Completed]):
             )
         )
         if not (rows.all() and columns.all()):
-            self._report(fitted.axes, places, (rows, columns))
+            self._report(recommender, places, (rows, columns))
         return rows, columns
 
     def _report(
         self,
-        axes: Axes,
+        recommender: Recommender,
         places: tuple[Positions, Positions],
         informed: tuple[NDArray[np.bool_], NDArray[np.bool_]],
     ) -> None:
         """Raise an error or a warning about rows and columns without information."""
         counts, examples = [], []
-        for axis, at, side in zip(axes, places, informed, strict=True):
+        names = recommender.headings
+        for axis, name, at, side in zip(recommender.axes_, names, places, informed, strict=True):
             if (first := first_true(~side)) is not None:
                 n = int(np.count_nonzero(~side))
                 counts.append(f"{n} {axis.name}{'s' if n > 1 else ''}")
-                examples.append(f"the {axis.name} {quoted_id(axis.ids, at[first])}")
+                examples.append(f"the {name} {quoted_id(axis.ids, at[first])}")
         start = (
             f"There are no entries and no features of {' and '.join(counts)}, such as {examples[0]}"
         )
@@ -327,10 +339,10 @@ class Complete(Question[Completed]):
                 f"{start}: leave them out, or pass {parameter('without_entries', 'mark')} for empty cells."
             )
         if self.without_entries == "mark":
-            answer = parameter("without_entries", "answer")
+            popularity = parameter("without_entries", "popularity")
             warn(
                 TribitWarning(
-                    f"{start}: their cells are empty; {answer} predicts them from the other side alone."
+                    f"{start}: their cells are empty; {popularity} predicts them from the other side alone."
                 )
             )
 
