@@ -234,7 +234,7 @@ class _Part:
         return x
 
 
-def _narrow(array: Array, dtype: Any) -> Array:
+def _narrow(array: Array, dtype: DTypeLike) -> Array:
     """Return an array of NumPy in another type; those of a device have theirs."""
     return array.astype(dtype, copy=False) if is_numpy(array) else array
 

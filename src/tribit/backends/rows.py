@@ -12,6 +12,7 @@ with R diagonal and positive. A row with fewer entries than unknowns is solved i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,7 +29,7 @@ from tribit.backends.balls import (
 from tribit.backends.layout import Batch, RowLayout
 from tribit.backends.threads import ordered_map, single_threaded_blas
 from tribit.data.observations import Observations
-from tribit.model.links import Link
+from tribit.model.links import Label, Link
 
 if TYPE_CHECKING:
     from tribit.backends.base import Backend, Panel
@@ -224,7 +225,7 @@ class _RowBatch:
         """Return the second derivative at each entry; 0 where a link that is not convex has a negative one."""
         return np.maximum(self._by_label(self.link.second, x), 0)
 
-    def _by_label(self, function: Any, x: Array) -> Array:
+    def _by_label(self, function: Callable[[Array, Label], Array], x: Array) -> Array:
         """Return a function of x and the label at each entry, 0 at the padding."""
         values = np.zeros_like(x)
         values.flat[self.likes] = function(x.take(self.likes), 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
@@ -21,11 +21,13 @@ from tribit.metrics.entries import SCORINGS
 from tribit.model.calibration import CALIBRATORS, Calibrator
 from tribit.model.factors import Factors
 from tribit.model.fitted import Fitted
+from tribit.model.links import Link
 from tribit.model.risks import Missingness
 from tribit.model.scores import Scores
-from tribit.model.spec import AUTO, ModelSpec, is_auto
+from tribit.model.spec import AUTO, Auto, ModelSpec, is_auto
+from tribit.randomness import RandomState
 from tribit.selection.record import Search
-from tribit.solvers import Callback, Iteration, Stopping
+from tribit.solvers import Callback, Iteration, Solver, Stopping
 
 if TYPE_CHECKING:
     from tribit.explain import Explanation
@@ -284,21 +286,21 @@ class BinaryMatrixCompletion(FactorModel):
 
     def __init__(
         self,
-        gammas: Any = AUTO,
+        gammas: Sequence[float] | Auto = AUTO,
         *,
-        rho: Any = AUTO,
-        link: Any = "logistic",
-        rank: Any = AUTO,
-        radius: Any = AUTO,
+        rho: float | str | Missingness | None = AUTO,
+        link: str | Link = "logistic",
+        rank: int | Auto = AUTO,
+        radius: float | Auto | None = AUTO,
         norm: str = "max",
-        alpha: Any = None,
-        l2: Any = AUTO,
-        l2_intercept: Any = AUTO,
-        implicit_features: Any = AUTO,
-        l2_implicit: Any = AUTO,
-        activity_floor: Any = AUTO,
-        side_features: Any = AUTO,
-        l2_side: Any = AUTO,
+        alpha: float | Auto | None = None,
+        l2: float | Auto = AUTO,
+        l2_intercept: float | Auto | None = AUTO,
+        implicit_features: bool | Auto = AUTO,
+        l2_implicit: float | Auto | None = AUTO,
+        activity_floor: float | Sequence[float] | Auto = AUTO,
+        side_features: bool | Auto = AUTO,
+        l2_side: float | Auto | None = AUTO,
         intercept: bool = True,
         inverse_power: float = 0.0,
         imputed: FactorModel | None = None,
@@ -307,8 +309,8 @@ class BinaryMatrixCompletion(FactorModel):
         search: bool = True,
         n_candidates: int | None = None,
         calibration: str | None = AUTO,
-        n_fits: Any = AUTO,
-        solver: Any = AUTO,
+        n_fits: int | Auto = AUTO,
+        solver: str | Solver = AUTO,
         max_iter: int | None = None,
         max_time: float | None = None,
         tol: float = 1e-4,
@@ -317,7 +319,7 @@ class BinaryMatrixCompletion(FactorModel):
         n_jobs: int | None = None,
         backend: str = AUTO,
         device: str = "cpu",
-        random_state: Any = None,
+        random_state: RandomState = None,
         verbose: int = 0,
         callback: Callback | None = None,
     ) -> None:

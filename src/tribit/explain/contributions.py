@@ -18,6 +18,7 @@ unknowns.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -35,7 +36,8 @@ from tribit.explain.explanation import EntryEffect, Explanation
 from tribit.folding.row_solver import RowSolver
 from tribit.model.features import mask_of
 from tribit.model.fitted import Fitted, Member
-from tribit.model.risks import Missingness, Risk
+from tribit.model.links import Label
+from tribit.model.risks import Integers, Missingness, Risk
 
 __all__ = ["explain", "scores_without_each"]
 
@@ -168,7 +170,7 @@ class _Row:
         self.offsets = offsets[self.order].astype(np.float64)
         self.link, self.ridge = member.spec.link, np.asarray(ridge, dtype=np.float64)
 
-    def _by_label(self, function: Any, x: Array) -> Array:
+    def _by_label(self, function: Callable[[Array, Label], Array], x: Array) -> Array:
         found = np.empty_like(x)
         found[..., : self.n_likes] = function(x[..., : self.n_likes], 1)
         found[..., self.n_likes :] = function(x[..., self.n_likes :], -1)
@@ -272,7 +274,7 @@ class RhoOfRow:
     rho: Missingness
     row: int
 
-    def rho_at(self, rows: Any, columns: Any) -> Array:
+    def rho_at(self, rows: Integers, columns: Integers) -> Array:
         """Return the probabilities at the columns, whatever the rows."""
         shape = np.broadcast_shapes(np.shape(rows), np.shape(columns))
         places = np.broadcast_to(columns, shape).ravel()

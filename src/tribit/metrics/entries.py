@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,7 +52,7 @@ class Curve(Protocol):
         """Return P(like)."""
         ...
 
-    def loss(self, x: Array, y: Any) -> Array:
+    def loss(self, x: Array, y: Literal[1, -1]) -> Array:
         """Return ``-log P(y)`` for y = +1 or -1."""
         ...
 
@@ -67,7 +67,7 @@ class ByProbability:
         """Return P(like)."""
         return self.of(x)
 
-    def loss(self, x: Array, y: Any) -> Array:
+    def loss(self, x: Array, y: Literal[1, -1]) -> Array:
         """Return ``-log P(y)`` for y = +1 or -1."""
         p = self.of(x)
         return np.asarray(-np.log(np.maximum(p if y > 0 else 1.0 - p, np.finfo(np.float64).tiny)))

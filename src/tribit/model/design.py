@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from tribit.arrays import full_beside, namespace
 from tribit.data.observations import Observations
@@ -61,11 +61,11 @@ class ScaledMask:
         """Number of entries of M, named as in SciPy."""
         return int(self.by_rows.columns.size)
 
-    def matrix(self, dtype: Any) -> sp.csr_array:
+    def matrix(self, dtype: DTypeLike) -> sp.csr_array:
         """Return M in a dtype."""
         return self._in(np.dtype(dtype), turned=False)
 
-    def transposed(self, dtype: Any) -> sp.csr_array:
+    def transposed(self, dtype: DTypeLike) -> sp.csr_array:
         """Return ``M'`` in a dtype."""
         return self._in(np.dtype(dtype), turned=True)
 
@@ -126,7 +126,7 @@ class Block:
         """Number of features."""
         return int(self.matrix.shape[1])
 
-    def _in(self, dtype: Any) -> _Numbers | _MaskNumbers:
+    def _in(self, dtype: DTypeLike) -> _Numbers | _MaskNumbers:
         """Return the features, and their transpose, in a dtype."""
         name = np.dtype(dtype).name
         if name not in self.kept:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from tribit.arrays import dots, full_beside, is_numpy, namespace, to_numpy
 
@@ -79,7 +79,7 @@ class Factors:
         level = ones[1] * self.intercept + self.column_intercepts[:, None]
         return P, xp.concat([V, ones[1], level], axis=1)
 
-    def flat(self, dtype: Any = np.float64) -> NDArray[np.floating[Any]]:
+    def flat(self, dtype: DTypeLike = np.float64) -> NDArray[np.floating[Any]]:
         """Return all unknowns in one vector: of a dtype in NumPy, of their own on a device."""
         U, V, xp = self.row_factors, self.column_factors, namespace(self.row_factors)
         one: Any = self.intercept  # an array of the device after `from_flat` there
@@ -188,7 +188,7 @@ class Factors:
         found = self.map_arrays(lambda part: to_numpy(part).astype(np.float64))
         return replace(found, intercept=float(self.intercept))
 
-    def astype(self, dtype: Any) -> Factors:
+    def astype(self, dtype: str | type[np.floating[Any]] | np.dtype[Any]) -> Factors:
         """Return the factors in another dtype; factors of a device keep that of its backend."""
         if not is_numpy(self.row_factors):
             return self

@@ -31,7 +31,7 @@ from tribit.model.features import (
     mask_of,
     with_feature_regressions,
 )
-from tribit.model.risks import Imputation, Missingness, Risk
+from tribit.model.risks import Imputation, Integers, Missingness, Risk
 from tribit.model.scores import HasScores, Scores, as_scores
 from tribit.model.spec import ModelSpec
 
@@ -374,7 +374,7 @@ class MeanRho:
         found = [rho.rho_at(np.full(columns.size, i), columns) for i in some]
         return cls(np.mean(found, axis=0))
 
-    def rho_at(self, rows: Any, columns: Any) -> Array:
+    def rho_at(self, rows: Integers, columns: Integers) -> Array:
         """Return the probabilities, for any row; a column added after the fit has the mean of all others."""
         shape = np.broadcast_shapes(np.shape(rows), np.shape(columns))
         by_column = np.append(self.by_column, self.by_column.mean())
@@ -387,7 +387,7 @@ class TransposedRho:
 
     of: Missingness
 
-    def rho_at(self, rows: Any, columns: Any) -> Array:
+    def rho_at(self, rows: Integers, columns: Integers) -> Array:
         """Return ``P(unobserved)`` of the transposed matrix."""
         return np.asarray(self.of.rho_at(columns, rows))
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.model.links import Label
 from tribit.randomness import RandomState, generator
 
 __all__ = ["LabelNoise"]
@@ -27,15 +28,15 @@ Floats = NDArray[np.floating[Any]]
 class EntryLoss(Protocol):
     """A loss ``l(x, y)`` of an entry and its derivatives in ``x``: any :class:`~tribit.Link` is one."""
 
-    def loss(self, x: Floats, y: Any) -> Floats:
+    def loss(self, x: Floats, y: Label) -> Floats:
         """Return ``l(x, y)`` for ``y`` the number +1 or -1."""
         ...
 
-    def first(self, x: Floats, y: object) -> Floats:
+    def first(self, x: Floats, y: Label) -> Floats:
         """Return the derivative of ``l(x, y)`` in ``x``."""
         ...
 
-    def second(self, x: Floats, y: object) -> Floats:
+    def second(self, x: Floats, y: Label) -> Floats:
         """Return the second derivative of ``l(x, y)`` in ``x``."""
         ...
 

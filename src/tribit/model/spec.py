@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self
+from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -90,7 +90,9 @@ def _from_json(text: str, wanted: Iterable[str]) -> dict[str, Any]:
 
 
 #: Value of a hyperparameter that the search chooses.
-AUTO = "auto"
+AUTO: Final = "auto"
+#: Type of the word that leaves a parameter to the search.
+Auto: TypeAlias = Literal["auto"]
 #: Default bound of a mixture, as a probability of a like: neither the low-rank part of an entry nor an intercept alone
 #: exceeds it. Odds of three to one are cautious; tune it.
 DEFAULT_BOUND_PROBABILITY = 0.75

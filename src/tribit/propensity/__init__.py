@@ -59,7 +59,7 @@ NAMES = ("constant", "row-column", "low-rank")
 
 
 def fit_propensity(
-    name: str,
+    name: object,
     observations: Observations,
     *,
     n_jobs: int | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from tribit.data.observations import Observations
 from tribit.data.remote import RemoteObservations
 from tribit.metrics.entries import Array
 from tribit.model.factors import Factors
-from tribit.model.risks import Missingness
+from tribit.model.risks import Integers, Missingness
 from tribit.model.spec import ModelSpec
 from tribit.randomness import balanced_fold_numbers
 from tribit.selection.significance import MIN_HELD_OUT_PER_CLASS
@@ -127,7 +127,7 @@ class _ThinnedMask:
     whole: Missingness
     share: float
 
-    def rho_at(self, rows: Any, columns: Any) -> Array:
+    def rho_at(self, rows: Integers, columns: Integers) -> Array:
         """Return ``1 - share (1 - rho)``."""
         return np.asarray(1.0 - self.share * (1.0 - self.whole.rho_at(rows, columns)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from tribit.errors import InvalidInputError, parameter
 from tribit.model.constraints import Constraint
 from tribit.model.factors import Factors
 from tribit.solvers.loop import SolverResult, Stopping
+
+if TYPE_CHECKING:
+    from tribit.backends.objective import Objective
 
 
 class StatedProblem(Protocol):
@@ -52,7 +55,7 @@ class Solver(ABC):
     @abstractmethod
     def minimise(
         self,
-        objective: Any,
+        objective: Objective,
         constraints: list[Constraint],
         start: Factors,
         stopping: Stopping,

@@ -202,11 +202,18 @@ REFRESH_STEPS, REFRESH_GROWTH, REFRESH_DECREASE = 10, 3, 1e-3
 Found = tuple[Factors, Vector, tuple[float, Vector]]
 
 
-class Preconditioned(Protocol):
+class Preconditioned(StatedProblem, Protocol):
     """A differentiable function of factors with a preconditioner, such as :class:`tribit.Objective`."""
 
-    size: float
-    backend: Backend  #: its type and threads are those of the arithmetic
+    @property
+    def size(self) -> float:
+        """The number of entries that the sum is over."""
+        ...
+
+    @property
+    def backend(self) -> Backend:
+        """The backend, whose type and threads are those of the arithmetic."""
+        ...
 
     def value(self, factors: Factors) -> float:
         """Return F."""
@@ -257,7 +264,7 @@ class LBFGS(Solver):
 
     def minimise(
         self,
-        objective: Any,
+        objective: Preconditioned,
         constraints: list[Constraint],
         start: Factors,
         stopping: Stopping,

@@ -23,6 +23,7 @@ from tribit.model.constraints import Constraint
 from tribit.model.factors import Factors
 
 if TYPE_CHECKING:
+    from tribit.backends.objective import Objective
     from tribit.solvers.base import Solver
 
 CONVERGED = "converged: predicted decrease below tol"
@@ -248,12 +249,12 @@ MIN_STAGE_GAIN = 0.001
 
 def minimise_in_stages(
     solver: Solver,
-    objective: Any,
+    objective: Objective,
     constraints: list[Constraint],
     start: Factors,
     stopping: Stopping,
     generator: np.random.Generator,
-) -> tuple[Any, SolverResult]:
+) -> tuple[Objective, SolverResult]:
     """Return the objective of the last stage and its minimum, from ``start``; one stage where sums are exact.
 
     Limits of iterations and time are those of all stages together, and the history is one. After the short stages, or
@@ -319,7 +320,7 @@ def _later(iteration: Iteration, done: int, spent: float) -> Iteration:
     return replace(iteration, iteration=iteration.iteration + done, seconds=seconds)
 
 
-def _counting(callback: Any, done: int, spent: float) -> Any:
+def _counting(callback: Callback | None, done: int, spent: float) -> Callback | None:
     """Return the callback with iterations counted from the first stage."""
     if callback is None:
         return None
