@@ -90,6 +90,7 @@ public_modules = [
     "tribit.simulate.sampling",
     "tribit.selection.mixtures",
     "tribit.simulate",
+    "tribit.simulate.tables",
     "tribit.solvers",
     "tribit.storage",
     "tribit.paper.theory",

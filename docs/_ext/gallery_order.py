@@ -1,9 +1,11 @@
 """Order of the gallery, by task."""
 
 ORDER = (
-    "plot_csv_to_lists.py",
+    "plot_ratings.py",
+    "plot_test.py",
     "plot_votes.py",
-    "plot_likes_only.py",
+    "plot_purchases.py",
+    "plot_benchmark.py",
     "plot_avoid_dislikes.py",
     "plot_new_users.py",
     "plot_missing_not_at_random.py",

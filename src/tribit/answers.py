@@ -87,13 +87,13 @@ class Answer(ABC):
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def pandas() -> Any:
-    """Return the module pandas, which is no requirement."""
+def pandas(what: str = "to_frame", advice: str = ", or use table() or to_dict()") -> Any:
+    """Return the module pandas, which is no requirement; the error says what needs it."""
     try:
         import pandas as pd  # type: ignore[import-untyped]  # noqa: PLC0415
     except ImportError:
         raise InvalidInputError(
-            "to_frame needs pandas, which is not installed; install it, or use table() or to_dict()."
+            f"{what} needs pandas, which is not installed; install it{advice}."
         ) from None
     return pd
 
