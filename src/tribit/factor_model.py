@@ -40,16 +40,18 @@ class FactorModel(MatrixEstimator):
 
         Parameters
         ----------
-        rows, columns : array-like of equal length, or single values
-            The user's ids where the model was fitted on ids, else positions from 0.
+        rows, columns : array-like, or single values
+            The user's ids where the model was fitted on ids, else positions from 0. They are broadcast as NumPy does:
+            lists of equal length, a list and a single id, or ``rows[:, None]`` and ``columns``.
 
         Returns
         -------
-        array of shape (n_pairs,)
+        array of the common shape, (1,) for two single ids
             Positive where a like is more likely than a dislike.
         """
         check_is_fitted(self)
-        return self.scores_.x(*self.scores_.axes.pairs(rows, columns))
+        i, j = self.scores_.axes.cells(rows, columns)
+        return self.scores_.x(i.ravel(), j.ravel()).reshape(i.shape)
 
     def predict_proba(self, rows: object, columns: object) -> Array:
         """Return the probability of a like for pairs of rows and columns (see :meth:`decision_function`).

@@ -356,7 +356,12 @@ def test_ids_of_every_kind_at_predict_time():
 @pytest.mark.parametrize(
     ("rows", "columns", "kind", "match"),
     [
-        ([0, 1], [1], InvalidInputError, "rows and columns must have the same length; got 2 and 1"),
+        (
+            [0, 1],
+            [1] * 3,
+            InvalidInputError,
+            "must have the same length, or .* single id; got 2 and 3",
+        ),
         ([0.0], [1], InvalidTypeError, "Each row must be an integer position, not float64"),
         ([0], [1.5], InvalidTypeError, "Each column must be an integer position, not float64"),
         ([True], [1], InvalidTypeError, "Each row must be an integer position, not bool"),
@@ -364,7 +369,7 @@ def test_ids_of_every_kind_at_predict_time():
         ([14], [0], InvalidInputError, "the row 14 is not between 0 and 13; count from 0"),
         ([0, -1], [0, 0], InvalidInputError, "position 1: the row -1 is not between 0 and 13"),
         ([0], [11], InvalidInputError, "the column 11 is not between 0 and 10"),
-        (np.zeros((1, 1), int), [0], InvalidInputError, r"rows has shape \(1, 1\); pass a one-dim"),
+        (np.zeros((3, 2), int), np.zeros(3, int), InvalidInputError, "single id; got 3 x 2 and 3"),
         ("ab", [0], InvalidTypeError, "Each row must be an integer position"),
     ],
 )
@@ -373,6 +378,27 @@ def test_wrong_positions_are_one_sentence(rows, columns, kind, match):
     for method in (model.predict, model.predict_proba, model.decision_function):
         with pytest.raises(kind, match=match):
             method(rows, columns)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        ([0, 3, 5], 2),
+        (4, [1, 2]),
+        ([7], [1, 2, 3]),
+        (np.arange(6).reshape(2, 3), 1),
+        (np.arange(4)[:, None], np.arange(3)),
+        (np.arange(6).reshape(2, 3, 1), np.arange(4)),
+        (np.array(3), 2),
+    ],
+)
+def test_rows_and_columns_are_broadcast(rows, columns):
+    model = make().fit(A)
+    i, j = np.broadcast_arrays(np.atleast_1d(rows), np.atleast_1d(columns))
+    expected = [model.predict_proba(a, b)[0] for a, b in zip(i.ravel(), j.ravel(), strict=True)]
+    found = model.predict_proba(rows, columns)
+    assert found.shape == i.shape == model.predict(rows, columns).shape
+    assert found.ravel().tolist() == expected
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,9 @@ def test_predictions_are_those_of_the_model(recommender):
     assert (found.rows.tolist(), found.columns.tolist()) == (rows, columns)
     assert set(found.basis) == {"model"}
     assert (len(found), found.n_skipped) == (3, 0)
+    column = recommender.predictions((ROWS, "i5"))
+    np.testing.assert_array_equal(column.probabilities, recommender.predict_proba(ROWS, "i5"))
+    assert (column.rows.tolist(), column.columns.tolist()) == (ROWS, ["i5"] * 20)
     one = recommender.predictions(("u3", "i5"))
     np.testing.assert_array_equal(one.probabilities, found.probabilities[:1])
 
@@ -73,8 +76,8 @@ def test_what_is_no_pair_of_lists_is_refused_in_one_sentence(recommender, pairs)
 
 
 def test_lists_of_other_lengths_and_two_questions_at_once_are_refused(recommender, new):
-    with pytest.raises(InvalidInputError, match="same length; got 2 and 1"):
-        recommender.predictions((["u3", "u0"], ["i5"]))
+    with pytest.raises(InvalidInputError, match="single id; got 2 and 3"):
+        recommender.predictions((["u3", "u0"], ["i5"] * 3))
     with pytest.raises(InvalidInputError, match="either pairs, or the entries"):
         recommender.predictions()
     with pytest.raises(InvalidInputError, match="either pairs, or the entries"):

@@ -231,13 +231,17 @@ class Axes(NamedTuple):
         return Axes.of(self.shape[::-1], self.columns.ids, self.rows.ids)
 
     def pairs(self, rows: object, columns: object) -> tuple[Positions, Positions]:
-        """Return the positions of pairs given by id or position, in lists of equal length or as single values."""
-        i, j = self.rows.find(as_list(rows)), self.columns.find(as_list(columns))
-        if i.size != j.size:
-            raise InvalidInputError(
-                f"rows and columns must have the same length; got {i.size} and {j.size}."
-            )
-        return i, j
+        """Return the positions of pairs given by id or position: lists, or one list and a single value."""
+        return broadcast(self.rows.find(as_list(rows)), self.columns.find(as_list(columns)))
+
+    def cells(self, rows: object, columns: object) -> tuple[Positions, Positions]:
+        """Return the positions of cells whose ids are arrays of any shape, broadcast as NumPy does."""
+        sides = []
+        for axis, ids in zip(self, (rows, columns), strict=True):
+            shape = np.shape(ids) if getattr(ids, "ndim", 1) > 1 else (-1,)
+            given = as_list(ids) if shape == (-1,) else np.asarray(ids).ravel()
+            sides.append(axis.find(given).reshape(shape))
+        return broadcast(*sides)
 
     def places(
         self, entries: Entries, source: str, advice: str = "pass entries of the same matrix"
@@ -294,6 +298,18 @@ class HasAxes:
 def _number_in(text: str) -> str:
     """Return the digits of a text, without zeros before them."""
     return re.sub(r"\D", "", text).lstrip("0")
+
+
+def broadcast(rows: AnyArray, columns: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """Return rows and columns with the same shape, as NumPy broadcasts arrays."""
+    try:
+        found = np.broadcast_arrays(rows, columns)
+    except ValueError:
+        sizes = [" x ".join(map(str, each.shape)) for each in (rows, columns)]
+        raise InvalidInputError(
+            f"rows and columns must have the same length, or one of them a single id; got {' and '.join(sizes)}."
+        ) from None
+    return found[0], found[1]
 
 
 def as_list(ids: Any) -> Any:

@@ -46,7 +46,7 @@ class Kind:
 
 IDS = Kind("ids", "array-like or a single value")
 ENTRIES = Kind("entries", "Observations, sparse matrix or array")
-PAIRS = Kind("pairs", "pair of arrays (rows, columns)")
+PAIRS = Kind("pairs", "pair of arrays (rows, columns), or an array and a single id")
 TABLE = Kind("table", "data frame, sparse matrix or array")
 Ids: TypeAlias = Annotated[Any, IDS]
 Entries: TypeAlias = Annotated[Any, ENTRIES]

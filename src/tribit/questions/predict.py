@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.answers import Answer, skipped_remark, with_ids
-from tribit.data.axis import AnyArray, Axis, Positions, as_list
+from tribit.data.axis import AnyArray, Axis, Positions, as_list, broadcast
 from tribit.data.reading import Records
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.questions.base import OMIT, Question, option
@@ -124,18 +124,12 @@ class Predict(Question[Predictions]):
                 find_or_warn(recommender, 0, rows, self.unknown, answered),
                 find_or_warn(recommender, 1, columns, self.unknown, answered),
             )
-            if sides[0].size != sides[1].size:
-                raise InvalidInputError(
-                    f"rows and columns must have the same length; got {sides[0].size} and {sides[1].size}."
-                )
+            ids = broadcast(_ids(axes.rows, rows, sides[0]), _ids(axes.columns, columns, sides[1]))
+            sides = broadcast(*sides)
             kept = np.ones(sides[0].size, dtype=bool)
             if self.unknown == "skip":
                 kept = (sides[0] >= 0) & (sides[1] >= 0)
-                sides = sides[0][kept], sides[1][kept]
-            given = (
-                _ids(axes.rows, rows, kept, sides[0]),
-                _ids(axes.columns, columns, kept, sides[1]),
-            )
+            sides, given = (sides[0][kept], sides[1][kept]), (ids[0][kept], ids[1][kept])
         return predictions(recommender, sides, given, int(np.sum(~kept)), names)
 
     def _of_new(self, recommender: Recommender) -> Predictions:
@@ -193,17 +187,17 @@ def _rows_and_columns(pairs: Any) -> tuple[Any, Any]:
         rows, columns = pairs
     except (TypeError, ValueError):
         raise InvalidTypeError(
-            "pairs must be a pair of arrays (rows, columns) of equal length."
+            "pairs must be a pair of arrays (rows, columns) of equal length, or an array and a single id."
         ) from None
     return rows, columns
 
 
-def _ids(axis: Axis, given: object, kept: NDArray[np.bool_], places: Positions) -> AnyArray:
-    """Return the ids of the pairs that are kept; known ids given as text get the type of the model's."""
+def _ids(axis: Axis, given: object, places: Positions) -> AnyArray:
+    """Return ids as an array; known ids given as text get the type of the model's."""
     if not isinstance(given, Texts):
         ids = as_list(given)
-        return (ids if isinstance(ids, np.ndarray) else np.fromiter(ids, dtype=object))[kept]
-    found = np.fromiter(given.values, dtype=object)[kept]
+        return ids if isinstance(ids, np.ndarray) else np.fromiter(ids, dtype=object)
+    found = np.fromiter(given.values, dtype=object)
     known = places >= 0
     found[known] = axis.names(places[known])
     return found
