@@ -1,6 +1,7 @@
 """Answers: printed, as plain values, as a frame, and in files; alike for every question."""
 
 import json
+import re
 import sys
 from dataclasses import dataclass, replace
 
@@ -143,6 +144,19 @@ def test_headings_are_those_of_the_table_of_the_fit(recommender):
     assert list(ASK["predict"](recommender).table())[:2] == ["user", "item"]
     assert list(ASK["recommend"](recommender).table())[:2] == ["user", "item"]
     assert list(ASK["similar"](recommender).table()) == ["of", "user", "similarity"]
+    assert list(recommender.similar(columns=["i3"]).table()) == ["of", "item", "similarity"]
+    assert next(iter(ASK["explain"](recommender).table())) == "item"
+
+
+def test_an_explanation_has_the_words_of_the_table_of_the_fit(recommender):
+    found = ASK["explain"](recommender)
+    assert not re.search(r"\b(row|column)", str(found))
+    assert {"item effect", "user effect", "labels of the user"} <= set(
+        re.findall(r"^  (.*?)  ", str(found), re.M)
+    )
+    assert {"column effect", "row effect"} <= set(found.parts)  # names in JSON and Python
+    with_mark = replace(found, names=("user", "<b>\x1b"))
+    assert "\x1b" not in str(with_mark)
 
 
 @pytest.mark.parametrize("name", ["probability", "label", "basis"])

@@ -297,7 +297,7 @@ def test_new_rows_are_asked_about_only_where_nothing_else_is(run, folder, monkey
     for words, heading in ((["--column", "i1"], "item"), ([], "user")):
         code, out, err = run("similar", "model", *words, "--new", "new.csv", "-n", "2")
         assert (code, err) == (0, "")
-        assert out.split()[:2] == [heading, "similarity"]
+        assert out.split()[:3] == ["of", heading, "similarity"]
 
 
 def test_unknown_rows_are_answered_refused_or_skipped(run, folder, monkeypatch):

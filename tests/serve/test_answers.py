@@ -167,7 +167,7 @@ def test_neighbours(client, library):
     assert [each["column"] for each in found] == expected.nearest.ravel().tolist()
     assert [each["similarity"] for each in found] == expected.similarities.ravel().tolist()
     rows = client.post("/similar", json={"rows": ["r3"], "n": 1}).json()["neighbours"]
-    assert list(rows[0]) == ["row", "similarity"]
+    assert list(rows[0]) == ["of", "row", "similarity"]
 
 
 @pytest.mark.parametrize("ranker", [True, False])

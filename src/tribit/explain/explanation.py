@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tribit.answers import Answer
+from tribit.answers import Answer, check_headings
 from tribit.data.axis import AnyArray
 from tribit.errors import printable
 from tribit.model.fitted import LIKE
@@ -71,6 +72,8 @@ class Explanation(Answer):
         Observed entries with smaller effects, where ``entries`` has only the first.
     basis : str
         "model"; "column alone" or "row alone" if the row or the column is unknown to the model; "average" if both are.
+    names : (str, str)
+        Words for a row and a column in the text, and the heading of the column of ids in the table.
     """
 
     row: Any
@@ -83,6 +86,7 @@ class Explanation(Answer):
     meaning: str = LIKE
     others: tuple[EntryEffect, ...] = ()
     basis: str = "model"
+    names: tuple[str, str] = ("row", "column")
 
     def first(self, n: int) -> Explanation:
         """Return the explanation with the first ``n`` entries; the remaining ones are in ``others``."""
@@ -101,14 +105,14 @@ class Explanation(Answer):
 
     def table(self) -> dict[str, AnyArray]:
         """Return the entries of the row as columns of a table."""
-        names = EntryEffect._fields
-        columns = list(zip(*self.entries, strict=True)) or [() for _ in names]
-        return {
-            name: np.fromiter(values, dtype=object)
-            if name == "column"
-            else np.array(values, dtype=np.int8 if name == "label" else np.float64)
+        _, *names = EntryEffect._fields
+        ids, *columns = list(zip(*self.entries, strict=True)) or [() for _ in EntryEffect._fields]
+        measures = {
+            name: np.array(values, dtype=np.int8 if name == "label" else np.float64)
             for name, values in zip(names, columns, strict=True)
         }
+        check_headings(self.names[1:], measures)
+        return {self.names[1]: np.fromiter(ids, dtype=object), **measures}
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as plain values, ready for JSON if the ids are."""
@@ -132,21 +136,29 @@ class Explanation(Answer):
         lines = [
             f"P(like) of {column} for {row}: {self.probability:.3f} (x = {self.x:+.3f}, the sum of)"
         ]
-        width = max(len(name) for name in self.parts)
-        lines += [f"  {name:<{width}}  {value:+.3f}" for name, value in self.parts.items()]
+        parts = {self._in_words(name): value for name, value in self.parts.items()}
+        width = max(len(name) for name in parts)
+        lines += [f"  {name:<{width}}  {value:+.3f}" for name, value in parts.items()]
         if not self.entries:
-            lines.append("The row has no entries.")
+            lines.append(self._in_words("The row has no entries."))
         else:
             lines += self._lines()
         if abs(self.residual) > MIN_PRINTED_RESIDUAL:
             lines.append(
-                f"At the row's own minimum, where effects are computed, x is {self.x - self.residual:+.3f}."
+                self._in_words("At the row's own minimum, where effects are computed, x is ")
+                + f"{self.x - self.residual:+.3f}."
             )
         if self.basis != "model":
-            lines.append(f"The model was not fitted on one of the two ids; basis: {self.basis}.")
+            basis = self._in_words(self.basis)
+            lines.append(f"The model was not fitted on both ids; basis: {basis}.")
         if self.meaning != LIKE:
             lines.append(f"Probabilities are of {self.meaning}.")
         return "\n".join(lines)
+
+    def _in_words(self, text: str) -> str:
+        """Return a text with the words for a row and a column."""
+        words = dict(zip(("row", "column"), map(printable, self.names), strict=True))
+        return re.sub(r"\b(row|column)\b", lambda found: words[found[1]], text)
 
     def _lines(self) -> list[str]:
         """Return a line for each of the entries with the largest effects."""

@@ -78,10 +78,8 @@ class Neighbours(Answer):
     def table(self) -> dict[str, AnyArray]:
         """Return a row for each pair: the row (or column), its neighbour and the similarity."""
         check_headings([self.name], ["of", "similarity"])
-        n = self.nearest.shape[1]
-        found = {"of": np.repeat(self.of, n)} if len(self) > 1 else {}
         return {
-            **found,
+            "of": np.repeat(self.of, self.nearest.shape[1]),
             self.name: self.nearest.ravel(),
             "similarity": self.similarities.ravel(),
         }

@@ -73,7 +73,8 @@ class Explain(Question[Explanation]):
                 strangers = axis_of_strangers(axis, distinct_at(given, np.flatnonzero(places < 0)))
                 fitted, ids[side] = _with_unknown(fitted, side, strangers), strangers.ids
         found = explain(fitted, ids[0], ids[1], seen, n_jobs=model.n_jobs)
-        found = replace(found, basis=str(BASES[known[0], known[1]]))
+        basis = str(BASES[known[0], known[1]])
+        found = replace(found, basis=basis, names=recommender.headings)
         return found if self.n is None else found.first(self.n)
 
 
