@@ -238,9 +238,11 @@ class Axes(NamedTuple):
         """Return the positions of cells whose ids are arrays of any shape, broadcast as NumPy does."""
         sides = []
         for axis, ids in zip(self, (rows, columns), strict=True):
-            shape = np.shape(ids) if getattr(ids, "ndim", 1) > 1 else (-1,)
-            given = as_list(ids) if shape == (-1,) else np.asarray(ids).ravel()
-            sides.append(axis.find(given).reshape(shape))
+            if getattr(ids, "ndim", 1) > 1:
+                grid = np.asarray(ids)
+                sides.append(axis.find(grid.ravel()).reshape(grid.shape))
+            else:
+                sides.append(axis.find(as_list(ids)))
         return broadcast(*sides)
 
     def places(
