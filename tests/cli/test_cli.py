@@ -58,7 +58,7 @@ def model(run, ratings, tmp_path):
     path = tmp_path / "model.tribit"
     code, out, err = run("fit", ratings, "-o", path, *NAMES, "--rank", 2, "--l2", 0.3)
     assert (code, err) == (0, "")
-    assert "6 x 5" in out
+    assert "6 users and 5 items" in out
     return path
 
 
@@ -92,8 +92,10 @@ def test_fit_reports_what_it_did(run, ratings, tmp_path):
     _, out, _ = run("fit", ratings, "--out", path, *NAMES, "--rank", 2, "--quiet")
     model = load(path)
     assert str(path) in out
-    assert f"{model.objective_:.6g}" in out
-    assert f"{model.n_iter_} ({model.stop_reason_})" in out
+    assert "\nnext " in out
+    _, out, _ = run("info", path)
+    assert f"objective {model.objective_:.6g}" in out
+    assert f"{model.n_iter_} iterations ({model.stop_reason_})" in out
     assert f"{model.rho_:.4f}" in out
 
 
@@ -181,6 +183,7 @@ def test_the_options_cover_the_constructor():
         "column_features",
         "quiet",
         "keep_partial",
+        "hold_out",
         "keep_seen",
         "ranker",
         "scheduler",
@@ -287,11 +290,11 @@ def test_an_option_reaches_the_saved_model(run, ratings, tmp_path, options, name
 @pytest.mark.parametrize("name", ["row-column", "low-rank"])
 def test_a_model_of_the_mask_goes_by_its_name_and_the_file_keeps_that(run, ratings, tmp_path, name):
     path = tmp_path / "model.tribit"
-    code, out, err = run("fit", ratings, "-o", path, *NAMES, "--rank", "2", "--rho", name)
+    code, _, err = run("fit", ratings, "-o", path, *NAMES, "--rank", "2", "--rho", name)
     assert code == 0
     assert err.startswith(f"Warning: The file keeps --rho {name} but not the model")
     assert err.count("\n") == 1
-    assert re.search(rf"rho +by entry, {name}\n", out)
+    assert re.search(rf"rho +by entry, {name}\n", run("info", path)[1])
     assert load(path).rho == name
 
 
@@ -540,7 +543,7 @@ def test_a_process_of_its_own(ratings, tmp_path):
     path = tmp_path / "model.tribit"
     done = python("fit", ratings, "-o", path, *NAMES, "--rank", 2, "--n-jobs", 1)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "6 x 5" in done.stdout
+    assert "6 users and 5 items" in done.stdout
     done = python("evaluate", path, tmp_path / "absent.csv")
     assert done.returncode == 2
     assert not done.stdout

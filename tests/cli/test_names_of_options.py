@@ -55,7 +55,7 @@ CASES = [
     *((command, words) for command in (RECOMMEND, EVALUATE) for words in (
         "-n 0", "--avoid-dislikes -1", "--level 2",
     )),
-    (["similar", "model", "--column", "i1"], "-n 0"),
+    *((command, "-n 0") for command in (["similar", "model", "--column", "i1"], ["positions", "model"])),
     *((UPDATE, words) for words in ("--max-size 10", "--value item", "--like-at nan", "--duplicates all")),
     *((command, words) for command in (PREDICT, EVALUATE, RECOMMEND, UPDATE, REPORT) for words in (
         "--delimiter x", "--decimal x", "--encoding klingon", "--format xls", "--missing drop",
@@ -205,7 +205,7 @@ def test_warnings_are_in_options(run, here, tmp_path, options, match):
     assert code == 0
     assert re.search(match, err), err
     if options[-1] == "0":
-        assert "hyperparameters" in out
+        assert "not tuned" in out
         assert "leave out --gammas to compare them with the cells that were not seen\n" in out
 
 

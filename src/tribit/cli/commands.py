@@ -7,6 +7,7 @@ changes, answers and writes (:mod:`tribit.cli.actions`).
 from __future__ import annotations
 
 import importlib.util
+import shlex
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -140,6 +141,7 @@ def fit(
     from tribit.cli.actions import fit_file  # noqa: PLC0415
     from tribit.data.files import check_different, writable  # noqa: PLC0415 - help should not wait
     from tribit.model.links import as_link, check_scale  # noqa: PLC0415
+    from tribit.report.summary import fit_facts  # noqa: PLC0415
     from tribit.solvers.loop import INTERRUPTED  # noqa: PLC0415
 
     groups = context.obj
@@ -176,56 +178,30 @@ def fit(
             else "--keep-partial writes the best model so far"
         )
         raise StoppedError(f"{quoted(str(out))} was not changed ({hint}).") from None
-    seen = bundle.summary_
-    shape = model.row_factors_.shape[0], model.column_factors_.shape[0]
-    print_facts(
-        {
-            "model": str(out),
-            "rows x columns": f"{shape[0]} x {shape[1]}",
-            "entries": f"{seen['likes']} likes, {seen['dislikes']} dislikes",
-            "rho": _rho_text(model.rho_),
-            **_search_facts(model, context.command),
-            **({"sums": SAMPLED} if model.backend_ == "sampled" else {}),
-            "objective": f"{model.objective_:.6g}",
-            "iterations": f"{model.n_iter_} ({model.stop_reason_})",
-            "seconds": f"{time.perf_counter() - began:.2f}",
-        }
-    )
+    facts = {name: in_options(fact, context.command) for name, fact in fit_facts(bundle).items()}
+    if model.backend_ == "sampled":
+        facts["sums"] = SAMPLED
+    facts["file"] = f"{out} (after {time.perf_counter() - began:.1f} seconds)"
+    print_facts(facts | {"next": _next_command(bundle, out)})
     if not finished:
         raise StoppedError(f"{quoted(str(out))} holds the best model so far.")
 
 
+#: Largest share of observed cells at which recommendations are the next question.
+MAX_DENSITY_OF_LISTS = 0.5
 #: Fact about a fit whose sums over all cells are estimates.
 SAMPLED = "over all cells: the quadratic part exact, the rest estimated from a sample"
 
 
-def _rho_text(rho: Any) -> str:
-    """Return the number, or the name of the model of the mask."""
-    return f"{rho:.4f}" if isinstance(rho, float) else f"by entry, {rho.name}"
-
-
-def _search_facts(model: Any, command: Any) -> dict[str, str]:
-    """Return the result of the search: hyperparameters, validation scores and calibration."""
-    from tribit.model.fitted import LIKE  # noqa: PLC0415
-    from tribit.selection.record import DONE  # noqa: PLC0415
-
-    if model.search_ is None:
-        return {}
-    ended = in_options(model.search_.stop_reason, command)
-    if model.search_.best is None:
-        return {"hyperparameters": f"not tuned: {ended}"}
-    meaning = model.search_.meaning
-    about = "" if meaning == LIKE else f", of {in_options(meaning, command)}"
-    scores = ", ".join(f"{name} {c.score:.4f}" for name, c in model.search_.families().items())
-    average = model.search_.average
-    return {
-        **({} if ended == DONE else {"search": ended}),
-        "hyperparameters": str(model.search_.best.settings),
-        **({} if average is None else {"average": str(average)}),
-        f"validation {model.search_.measure}": f"{scores} ({model.search_.n_held_out} entries)",
-        "probabilities": ("the link's" if model.calibration_ is None else model.calibration_.name)
-        + about,
-    }
+def _next_command(bundle: Any, out: Path) -> str:
+    """Return a command to type after a fit: the list of the first row where cells are left to recommend."""
+    path, seen = shlex.quote(str(out)), bundle.seen_
+    if seen is None or not bundle.keep_seen:
+        return f"tribit info {path}"
+    if seen.density > MAX_DENSITY_OF_LISTS:
+        return f"tribit report {path}"
+    row = shlex.quote(str(bundle.axes_.rows.names(seen.rows[:1])[0]))
+    return f"tribit recommend {path} {'--for=' if row.startswith('-') else '--for '}{row}"
 
 
 class SplitCommand(LazyCommand):

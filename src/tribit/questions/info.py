@@ -13,9 +13,11 @@ from tribit.answers import Answer
 from tribit.data.axis import AnyArray
 from tribit.data.reading import Reading
 from tribit.evaluation import Evaluation
-from tribit.metrics.entries import METRICS
+from tribit.evaluation.held_out import BASE_RATE, BIASES, base_rate_scores
+from tribit.metrics.entries import METRICS, Curve
 from tribit.model.fitted import LIKE
 from tribit.questions.base import Question
+from tribit.selection.record import DONE, HeldOut
 
 if TYPE_CHECKING:
     from tribit.completion import BinaryMatrixCompletion
@@ -94,7 +96,7 @@ def summary_of(model: BinaryMatrixCompletion, seen: Observations) -> dict[str, A
         # Least, median and most.
         "entries_per_row": [float(np.quantile(counts[0], share)) for share in (0, 0.5, 1)],
         "entries_per_column": [float(np.quantile(counts[1], share)) for share in (0, 0.5, 1)],
-        "validation": _validation(model),
+        "validation": _validation(model, seen),
         "versions": {
             "python": platform.python_version(),
             **{name: version(name) for name in PACKAGES},
@@ -102,19 +104,29 @@ def summary_of(model: BinaryMatrixCompletion, seen: Observations) -> dict[str, A
     }
 
 
-def _validation(model: BinaryMatrixCompletion) -> dict[str, Any] | None:
-    """Return the measures of the chosen model on the validation set of the search."""
+def _validation(model: BinaryMatrixCompletion, seen: Observations) -> dict[str, Any] | None:
+    """Return the measures of the chosen model and of the baselines on the validation set of the search."""
     search = model.search_
     if search is None or search.held_out is None:
         return None
-    x, labels, weights = search.held_out
     # With one observed label the order among unseen cells is the only meaningful measure.
     metrics = METRICS if model.fitted_.means_like else {"auc": METRICS["auc"]}
-    found = {
-        name: metric.measure(model.scores_.curve, x, labels, weights)
-        for name, metric in metrics.items()
+
+    def measures(curve: Curve, held_out: HeldOut) -> dict[str, float | None]:
+        return {name: metric.measure(curve, *held_out) for name, metric in metrics.items()}
+
+    _, labels, weights = search.held_out
+    baselines = {}
+    if model.fitted_.means_like:
+        curve, x = base_rate_scores(seen, labels.size)
+        baselines[BASE_RATE] = measures(curve, (x, labels, weights))
+    if search.held_out_biases is not None:
+        baselines[BIASES] = measures(model.scores_.link, search.held_out_biases)
+    return {
+        "entries": int(search.n_held_out),
+        **measures(model.scores_.curve, search.held_out),
+        "baselines": baselines,
     }
-    return {"entries": int(search.n_held_out), **found}
 
 
 def facts_of(recommender: Recommender) -> dict[str, str]:
@@ -133,13 +145,14 @@ def facts_of(recommender: Recommender) -> dict[str, str]:
     facts["model"] = str(model.spec_)
     facts |= _reasons(model)
     if validation := summary.get("validation"):
-        measures = ", ".join(
-            f"{METRICS[name].title} {validation[name]:.4f}"
-            for name in METRICS
-            if validation.get(name) is not None
-        )
-        facts["validation set"] = f"{measures} ({validation['entries']} entries)"
-    facts["fit"] = f"{model.n_iter_} iterations ({model.stop_reason_})"
+        facts["validation set"] = f"{_listed(validation)} ({validation['entries']} entries)"
+        for name, measures in validation["baselines"].items():
+            facts[f"  baseline: {name}"] = _listed(measures)
+    rho = model.rho_ if isinstance(model.rho_, float) else model.rho
+    facts["rho"] = f"{rho:.4f}" if isinstance(rho, float) else f"by entry, {rho}"
+    facts["fit"] = (
+        f"objective {model.objective_:.6g}, {model.n_iter_} iterations ({model.stop_reason_})"
+    )
     facts["probabilities"] = "the link's" if model.calibration_ is None else model.calibration_.name
     facts["ranking"] = _ranking(recommender)
     facts["entries kept"] = _entries(recommender)
@@ -156,6 +169,15 @@ def facts_of(recommender: Recommender) -> dict[str, str]:
     return facts
 
 
+def _listed(measures: dict[str, Any]) -> str:
+    """Return measures with their titles."""
+    return ", ".join(
+        f"{metric.title} {measures[name]:.4f}"
+        for name, metric in METRICS.items()
+        if measures.get(name) is not None
+    )
+
+
 def _reasons(model: BinaryMatrixCompletion) -> dict[str, str]:
     """Return the reasons of the search for its choice."""
     search = model.search_
@@ -168,6 +190,8 @@ def _reasons(model: BinaryMatrixCompletion) -> dict[str, str]:
         "hyperparameters": f"best of {len(search.candidates)} candidates by {search.measure} on the validation set",
         "best of each family": scores,
     }
+    if search.stop_reason != DONE:
+        found["search"] = search.stop_reason
     if search.average is not None:
         found["average"] = str(search.average)
     if search.meaning != LIKE:

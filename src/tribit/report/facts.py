@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -79,7 +78,7 @@ def page_facts(
         describe_data(table, model.shape_, words),
         *describe_quality(found, words),
         describe_lists(found, words),
-        describe_search(search, model.spec_),
+        describe_search(model.search_, model.spec_),
     ]
     ranked = trial.ranker is not None
     return {
@@ -249,9 +248,6 @@ def search_facts(search: Search) -> Facts | None:
 
     best = sorted(search.families().values(), key=lambda each: each.score)
     average = search.average
-    if average is not None:  # without seconds, for equal bytes on any machine
-        members = tuple(replace(each, seconds=None) for each in average.members)
-        average = replace(average, members=members)
     return {
         "measure": search.measure.replace("_", "-"),
         "n_held_out": search.n_held_out,
@@ -260,7 +256,7 @@ def search_facts(search: Search) -> Facts | None:
         "families": [candidate_facts(each) for each in best],
         "candidates": [candidate_facts(each) for each in candidates],
         "view": simplex_view(most) if mixtures else None,
-        "average": None if average is None else str(average),
+        "average": None if average is None else str(average.without_times()),
     }
 
 

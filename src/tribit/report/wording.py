@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tribit.completion import BinaryMatrixCompletion
     from tribit.data.reading import Reading
     from tribit.model.spec import ModelSpec
+    from tribit.selection.record import Search
 
 #: A noun (letters, with a space or a hyphen between words), and its maximum length: longer headings are sentences.
 NOUN, MAX_NOUN_LENGTH = re.compile(r"[^\W\d_]+(?:[ -][^\W\d_]+)*"), 24
@@ -266,23 +267,32 @@ def describe_lists(found: Evaluation, words: Wording) -> str | None:
     return f"{text}."
 
 
-def describe_search(facts: Facts | None, spec: ModelSpec) -> str:
+def describe_search(search: Search | None, spec: ModelSpec) -> str:
     """Return sentences on the model family that was chosen, and on the next best."""
-    if facts is None:
+    if search is None or search.best is None:
         return f"No hyperparameters were searched: the model is {spec}."
-    families = facts["families"]
-    chosen = next(each for each in families if each["chosen"])
     text = (
-        f"The search tried {with_noun(facts['n_candidates'], 'candidate')} of "
-        f"{with_noun(len(families), 'model family')}. It chose {chosen['family']}, with a validation "
-        f"{facts['measure']} of {chosen['score']:.4f}"
+        f"The search tried {with_noun(len(search.candidates), 'candidate')} of "
+        f"{with_noun(len(search.families()), 'model family')}. It chose {describe_choice(search)}."
     )
-    if others := [each for each in families if not each["chosen"]]:
-        second = others[0]
-        gap = second["score"] - chosen["score"]
-        text += f"; {second['family']} has {second['score']:.4f}, {abs(gap):.4f} "
+    average = search.average
+    return text if average is None else f"{text} The model is {average.without_times()}."
+
+
+def describe_choice(search: Search) -> str:
+    """Return the model family that was chosen, with its validation score and that of the next best."""
+    best, families = search.best, search.families()
+    assert best is not None
+    family = best.settings.family
+    text = f"{family}, with a validation {search.measure.replace('_', '-')} of {best.score:.4f}"
+    others = [each for name, each in families.items() if name != family]
+    if others:
+        second = min(others, key=lambda each: each.score)
+        gap = second.score - best.score
+        share = percent(abs(gap) / best.score) if best.score else f"{abs(gap):.4f}"
+        text += f"; that of {second.settings.family} is {second.score:.4f}, {share} "
         text += "more" if gap >= 0 else "less: too little to prefer a more complex model"
-    return f"{text}." if facts["average"] is None else f"{text}. The model is {facts['average']}."
+    return text
 
 
 def describe_limits(

@@ -139,6 +139,10 @@ class PositiveOnlyTrials(Trials):
     def early_stopping_fold(self, fold: Fold) -> None:
         """Return None: held-out entries of one label alone prefer whatever is larger."""
 
+    def held_out_entries(self, candidate: Candidate) -> HeldOut:
+        """Return the held-out scores of a candidate and those of all unseen cells, labels and weights."""
+        return self.held_out[candidate]
+
     def _keep(self, candidate: Candidate, kept: Any) -> None:
         self.fits[candidate], self.held_out[candidate] = kept
 

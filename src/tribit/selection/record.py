@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -84,6 +84,11 @@ class Average:
         first = self.members[0].seconds
         return sum(each.seconds or 0.0 for each in self.members) / first if first else None
 
+    def without_times(self) -> Average:
+        """Return the average without seconds, as it is on any machine."""
+        members = tuple(replace(each, seconds=None) for each in self.members)
+        return replace(self, members=members)
+
     def __str__(self) -> str:
         ranks = [str(rank) for rank in self.ranks]
         cost = self.cost
@@ -136,6 +141,8 @@ class Search:
     ends: dict[str, Factors] = field(default_factory=dict, repr=False, compare=False)
     #: ``x``, labels and weights of the held-out entries, under the best candidate or the average.
     held_out: HeldOut | None = field(default=None, repr=False, compare=False)
+    #: The same under the best candidate with biases alone; None if none was scored on these entries.
+    held_out_biases: HeldOut | None = field(default=None, repr=False, compare=False)
     #: The mean of several fits, where one is used.
     average: Average | None = None
     #: Whether scores are those of calibrated probabilities.

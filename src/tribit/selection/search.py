@@ -220,6 +220,7 @@ class _Run:
             density=density,
             ends=self.ends,
             held_out=held_out,
+            held_out_biases=self.held_out_biases(),
             average=average,
             calibrated=self.trials.calibrates,
             meaning=self.space.meaning,
@@ -248,6 +249,12 @@ class _Run:
             if stage.applies(self.space, found):
                 found = stage.run(lines, found)
         return found.notes
+
+    def held_out_biases(self) -> HeldOut | None:
+        """Return the held-out entries under the best candidate with biases alone; None if there is none."""
+        found = [each for each in self.trials.candidates if not each.settings.rank]
+        best = min(found, key=lambda each: each.score, default=None)
+        return None if best is None else self.trials.held_out_entries(best)
 
     def choose(
         self, *, is_complete: bool
@@ -307,6 +314,9 @@ class _SubsampleRun(_Run):
             self.full = FullDataTrials(folds, self.all_options, **(self.common | {"most": left}))
             search_full_data_penalty(LineSearches(self.full, self.space), best)
         return *notes, self.subsample.note
+
+    def held_out_biases(self) -> None:
+        """Return None: biases alone are not fitted to the full data."""
 
     def choose(
         self, *, is_complete: bool

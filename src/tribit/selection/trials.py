@@ -144,6 +144,10 @@ class Trials:
         """Return the held-out scores, labels and weights on which the mean of some candidates is calibrated."""
         return self.mean_scores(members), self.labels, self.weights
 
+    def held_out_entries(self, candidate: Candidate) -> HeldOut:
+        """Return the held-out scores of a candidate, labels and weights."""
+        return self.scores[candidate], self.labels, self.weights
+
     def mean_scores(self, members: Sequence[Candidate]) -> Array:
         """Return the mean of the members' ``x`` at the held-out entries."""
         return np.asarray(np.mean([self.scores[each] for each in members], axis=0))

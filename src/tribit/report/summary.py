@@ -1,0 +1,106 @@
+"""Summary of a fit in a few lines: the data, the model family that was chosen, and its quality beside two baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tribit.errors import Message, with_mentions
+from tribit.evaluation.held_out import BASE_RATE, BIASES
+from tribit.model.fitted import LIKE
+from tribit.report.wording import Wording, describe_choice, percent, with_noun
+from tribit.selection.record import DONE
+
+if TYPE_CHECKING:
+    from tribit.recommender import Recommender
+
+Measures = Mapping[str, float | None]
+
+#: Advice where nothing was held out.
+NOT_MEASURED = "not measured: fit with --hold-out 0.1, or evaluate the model on a test set"
+
+
+def fit_facts(recommender: Recommender) -> dict[str, str]:
+    """Return names and facts of a fit, as ``tribit fit`` prints them."""
+    model, words = recommender.model_, Wording.of(recommender.reading_)
+    facts = {"data": _data(recommender, words), "model": _model(recommender)}
+    if model.fitted_.meaning != LIKE:
+        facts["probabilities"] = Message(f"of {with_mentions(model.fitted_.meaning)}")
+    facts |= _quality(recommender, words)
+    if not model.converged_:
+        facts["not converged"] = model.stop_reason_
+    return facts
+
+
+def _data(recommender: Recommender, words: Wording) -> str:
+    """Return the size of the table and its base rate."""
+    n_rows, n_columns = recommender.model_.shape_
+    likes, dislikes = (recommender.summary_[name] for name in ("likes", "dislikes"))
+    n = likes + dislikes
+    labels = f"{with_noun(likes, 'like')} and {with_noun(dislikes, 'dislike') if dislikes else 'no dislikes'}"
+    rate = f" (base rate {percent(likes / n)})" if likes and dislikes else ""
+    return (
+        f"{with_noun(n_rows, words.row)} and {with_noun(n_columns, words.column)}; {labels}{rate}, "
+        f"{percent(n / (n_rows * n_columns))} of all pairs"
+    )
+
+
+def _model(recommender: Recommender) -> str:
+    """Return the chosen model family with its validation score and that of the next best."""
+    search, spec = recommender.model_.search_, recommender.model_.spec_
+    if search is None:
+        return f"{spec}, as given"
+    if search.best is None:
+        return Message(f"{spec}; not tuned: {with_mentions(search.stop_reason)}")
+    text = describe_choice(search)
+    if search.average is not None:
+        *first, last = map(str, search.average.ranks)
+        text += f"; the mean of fits of rank {', '.join(first)} and {last} has {search.average.score:.4f}"
+    if not search.stop_reason.startswith(DONE):
+        text += f"; the search ended early: {with_mentions(search.stop_reason)}"
+    return Message(text)
+
+
+def _quality(recommender: Recommender, words: Wording) -> dict[str, str]:
+    """Return the error rate and the AUC beside the baselines: on held-out entries, else on the validation set."""
+    found, validation = recommender.evaluation_, recommender.summary_["validation"]
+    if found is not None:
+        name = "auc" if found.unseen is None else "unseen_auc"
+        baselines = {title: each.measures for title, each in found.baselines.items()}
+        return _lines(found.measures(), baselines, name, f"{found.n_entries:,} held-out", words)
+    if validation is None:
+        return {"quality": NOT_MEASURED}
+    several = f"{validation['entries']:,} validation"
+    return _lines(validation, validation["baselines"], "auc", several, words)
+
+
+def _lines(
+    measures: Mapping[str, Any],
+    baselines: Mapping[str, Measures],
+    auc: str,
+    several: str,
+    words: Wording,
+) -> dict[str, str]:
+    titles = {BIASES: words.biases, BASE_RATE: "the more frequent label"}
+
+    def beside(name: str, titles: Mapping[str, str]) -> str:
+        values = {title: baselines.get(key, {}).get(name) for key, title in titles.items()}
+        shown = [
+            f"{title} {percent(value)}" for title, value in values.items() if value is not None
+        ]
+        return f"; {', '.join(shown)}" if shown else ""
+
+    found = {}
+    both = measures.get("error_rate") is not None and auc == "auc"
+    if both:
+        error = percent(measures["error_rate"])
+        found["error rate"] = f"{error} of {several} entries{beside('error_rate', titles)}"
+    if measures.get(auc) is not None:
+        ranked = (
+            "a like ranks above a dislike"
+            if both
+            else f"one of {several} likes ranks above an unseen pair"
+        )
+        alone = {BIASES: words.biases}
+        found["AUC"] = f"{percent(measures[auc])}, how often {ranked}{beside(auc, alone)}"
+    return found
