@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from tribit import propensity, storage
@@ -20,7 +20,8 @@ from tribit.answers import as_json_values
 from tribit.checks import check_switch
 from tribit.completion import BinaryMatrixCompletion
 from tribit.completion.files import contents_of, model_of, warn_of_rho
-from tribit.data.axis import AnyArray, Axes
+from tribit.data.axis import Axes
+from tribit.data.matrix_estimator import MatrixEstimator
 from tribit.data.observations import Observations
 from tribit.data.reading import Reading
 from tribit.errors import (
@@ -62,7 +63,7 @@ from tribit.storage import Contents
 __all__ = ["Recommender"]
 
 
-class Recommender(BaseEstimator):  # type: ignore[misc]
+class Recommender(MatrixEstimator):
     """Recommender system: top-N lists with probabilities, intervals and explanations; saved as one file.
 
     It holds a :class:`BinaryMatrixCompletion`, which predicts likes and dislikes; a
@@ -195,24 +196,9 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return self.model_.predict(rows, columns)
 
     @property
-    def axes_(self) -> Axes:
+    def axes_(self) -> Axes:  # type: ignore[override]
         """Rows and columns."""
         return self.model_.axes_
-
-    @property
-    def shape_(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
-        return self.model_.shape_
-
-    @property
-    def row_ids_(self) -> AnyArray | None:
-        """The user's row ids, or None."""
-        return self.model_.row_ids_
-
-    @property
-    def column_ids_(self) -> AnyArray | None:
-        """The user's column ids, or None."""
-        return self.model_.column_ids_
 
     @property
     def headings(self) -> tuple[str, str]:

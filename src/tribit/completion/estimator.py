@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tribit.backends import SUMS
 from tribit.checks import check_choice, check_count, check_switch
+from tribit.completion.transformer import RowTransformer
 from tribit.data.observations import Observations, as_observations
 from tribit.errors import InvalidInputError
 from tribit.factor_model import FactorModel
@@ -100,7 +101,7 @@ def _hyperparameter(name: str) -> Any:
     return property(lambda self: getattr(self.fitted_.spec, name), doc=f"The value of {name}.")
 
 
-class BinaryMatrixCompletion(FactorModel):
+class BinaryMatrixCompletion(RowTransformer, FactorModel):
     """Matrix factorization of likes and dislikes, which also learns from the unobserved entries.
 
     Minimises over low-rank ``X = U V' + intercepts``

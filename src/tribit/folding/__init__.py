@@ -11,6 +11,12 @@ again has the same factors. A row without entries has ``u_i = s_i``, or a predic
 (:mod:`tribit.folding.cold_start`).
 """
 
-from tribit.folding.new_rows import entries_at_known, fold_in, update
+from tribit.folding.new_rows import (
+    entries_at_known,
+    factors_of_new_rows,
+    fold_in,
+    update,
+    warn_of_unknown_rows,
+)
 
-__all__ = ["entries_at_known", "fold_in", "update"]
+__all__ = ["entries_at_known", "factors_of_new_rows", "fold_in", "update", "warn_of_unknown_rows"]

@@ -195,11 +195,14 @@ def _with_rows(
     given = entries_at_known(given, ours, "error")
     columns = ours.columns.match(given.axes.columns, *SAME_COLUMNS)
     entries = place_entries(given, given.rows, columns[given.columns], new, ours.columns)
-    _warn_of_unknown_rows(entries, features, ours.columns.name)
+    warn_of_unknown_rows(entries, features, ours.columns.name)
     groups = fitted.members[0].maps[0].groups(new, features)
     jobs = count_jobs(n_jobs)
+    scales = PRIORS[prior]
     members = tuple(
-        _with_new_rows(RowSolver(each, risk, jobs), new, entries, features, groups, PRIORS[prior])
+        each.with_new_rows(
+            *_solve_new_rows(RowSolver(each, risk, jobs), entries, features, groups, scales)
+        )
         for each, risk in zip(fitted.members, risks, strict=True)
     )
     of_rows, of_columns = fitted.feature_regressions
@@ -214,18 +217,21 @@ def _with_rows(
     )
 
 
-def _with_new_rows(
+def _solve_new_rows(
     solver: RowSolver,
-    new: Axis,
     entries: Observations,
-    features: object,
+    features: Any,
     groups: tuple[Group, ...],
     scales: tuple[float, float],
-) -> Member:
-    member = solver.member
+) -> tuple[Pair, Pair]:
+    """Return factors and biases of new rows, and the contribution of features to them."""
+    member, new = solver.member, entries.axes.rows
+    if features is None:  # no design of all columns
+        shared = member.implicit_terms(mask_of(entries))
+        return solver.solve(entries, shared, scales), shared
     shared = member.feature_terms(member.maps[0].design(mask_of(entries), new, features))
-    found = predicted_by_features(member, solver.solve(entries, shared, scales), entries, groups)
-    return member.with_new_rows(found, shared)
+    found = solver.solve(entries, shared, scales)
+    return predicted_by_features(member, found, entries, groups), shared
 
 
 def predicted_by_features(
@@ -336,7 +342,7 @@ def _check_features(fitted: Fitted, table: object) -> None:
         )
 
 
-def _warn_of_unknown_rows(entries: Observations, features: object, other: str) -> None:
+def warn_of_unknown_rows(entries: Observations, features: object, other: str) -> None:
     """Warn about rows without entries or features, which the biases of the columns alone predict."""
     if features is not None:
         return
@@ -352,23 +358,39 @@ def _warn_of_unknown_rows(entries: Observations, features: object, other: str) -
     )
 
 
-def scores_of_new_rows(
-    fitted: Fitted, entries: Observations, *, prior: str = "new", n_jobs: int | None = None
-) -> Scores:
-    """Return the scores of new rows alone, equal to those of :func:`fold_in`, at the cost of these rows.
-
-    The columns of ``entries`` are those of the fit, in their order.
-    """
+def factors_of_new_rows(
+    fitted: Fitted,
+    given: Observations,
+    features: Any = None,
+    *,
+    prior: str = "new",
+    n_jobs: int | None = None,
+) -> Factors:
+    """Return the factors with new rows alone, equal to those of :func:`fold_in`, at the cost of these rows."""
+    _check_features(fitted, features)
+    columns = fitted.axes.columns
+    at = columns.match(given.axes.columns, *SAME_COLUMNS)
+    entries = place_entries(given, given.rows, at[given.columns], given.axes.rows, columns)
+    groups = (
+        () if features is None else fitted.members[0].maps[0].groups(entries.axes.rows, features)
+    )
     jobs = count_jobs(n_jobs)
     found = []
     for member, risk in zip(fitted.members, fitted.row_risks(), strict=True):
-        shared = member.implicit_terms(mask_of(entries))
-        U, a = RowSolver(member, risk, jobs).solve(entries, shared, PRIORS[prior])
+        solver = RowSolver(member, risk, jobs)
+        (U, a), _ = _solve_new_rows(solver, entries, features, groups, PRIORS[prior])
         dtype = member.factors.row_factors.dtype
         found.append(
             replace(member.factors, row_factors=U.astype(dtype), row_intercepts=a.astype(dtype))
         )
-    mean = Factors.mean_of(found, [each.weight for each in fitted.members])
+    return Factors.mean_of(found, [each.weight for each in fitted.members])
+
+
+def scores_of_new_rows(
+    fitted: Fitted, entries: Observations, *, prior: str = "new", n_jobs: int | None = None
+) -> Scores:
+    """Return the scores of new rows alone, equal to those of :func:`fold_in`, at the cost of these rows."""
+    mean = factors_of_new_rows(fitted, entries, prior=prior, n_jobs=n_jobs)
     rows, columns = fitted.feature_regressions
     n = entries.shape[0]
     regressions = (
