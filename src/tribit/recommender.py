@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from tribit import propensity, storage
 from tribit.answers import as_json_values
 from tribit.checks import check_switch
-from tribit.completion import BinaryMatrixCompletion
+from tribit.completion.estimator import BinaryMatrixCompletion
 from tribit.completion.files import contents_of, model_of, warn_of_rho
 from tribit.data.axis import Axes
 from tribit.data.matrix_estimator import MatrixEstimator
@@ -32,7 +32,7 @@ from tribit.errors import (
     parameter,
     warn,
 )
-from tribit.evaluation import Evaluation
+from tribit.evaluation.held_out import Evaluation
 from tribit.folding.new_rows import (
     combine_entries,
     empty_observations,

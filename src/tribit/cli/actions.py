@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tribit.completion import BinaryMatrixCompletion
+from tribit.completion.estimator import BinaryMatrixCompletion
 from tribit.data.reading import Reading, Records
 from tribit.errors import InvalidInputError, parameter
 from tribit.model.spec import AUTO
@@ -17,7 +17,7 @@ from tribit.questions.changes import Incorporate
 from tribit.recommender import Recommender
 
 if TYPE_CHECKING:
-    from tribit.report import Report
+    from tribit.report.page import Report
 
 PathLike: TypeAlias = str | os.PathLike[str]
 #: Rules of reading that are no parameters of the model.
@@ -233,7 +233,7 @@ def report_file(
     model: Path, out: Path, test: Path | None, unknown: str, rules: dict[str, Any], **options: Any
 ) -> tuple[Report, int]:
     """Write the report of a recommender; return it and the number of test records that were left out."""
-    from tribit.report import write_report  # noqa: PLC0415 - other questions need no report
+    from tribit.report.page import write_report  # noqa: PLC0415 - other questions need no report
 
     recommender = Recommender.load(model)
     entries, n_skipped = None, 0

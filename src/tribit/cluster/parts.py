@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit.arrays import to_numpy
-from tribit.backends import Backend, make_backend
+from tribit.backends import make_backend
 from tribit.backends.balls import RowProblem
-from tribit.backends.base import GramCache, Panel
+from tribit.backends.base import Backend, GramCache, Panel
 from tribit.backends.cuda.device import memory_named, missing, usable_device
 from tribit.backends.layout import make_if_changed, share_layouts
 from tribit.backends.rows import HalfSweep, RowState

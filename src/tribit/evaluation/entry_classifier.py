@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from tribit.completion import BinaryMatrixCompletion
+from tribit.completion.estimator import BinaryMatrixCompletion
 from tribit.data.axis import AnyArray, Axis, eager_frame, frame_column
 from tribit.data.ingest import Duplicates, entries_from_ids
 from tribit.data.observations import Observations

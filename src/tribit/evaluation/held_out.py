@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from tribit.answers import Answer
 from tribit.checks import check_between, check_count
-from tribit.completion import BinaryMatrixCompletion
+from tribit.completion.estimator import BinaryMatrixCompletion
 from tribit.data.axis import AnyArray, Axes
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError

@@ -18,7 +18,7 @@ from tribit.checks import check_count
 from tribit.data.observations import Observations
 from tribit.datasets import coat, movielens100k, senate
 from tribit.errors import InvalidInputError, TribitError, parameter
-from tribit.evaluation import evaluate
+from tribit.evaluation.held_out import evaluate
 from tribit.factor_model import FactorModel
 from tribit.model.links import Logistic
 from tribit.paper.experiments.claims import markdown_table

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 
-from tribit.completion import BinaryMatrixCompletion
+from tribit.completion.estimator import BinaryMatrixCompletion
 from tribit.data.files import atomic_path
 from tribit.data.observations import Observations
 from tribit.data.reading import Reading
@@ -32,7 +32,7 @@ from tribit.model.links import Logistic
 from tribit.plots import METADATA, STYLE, check_picture, pyplot_for_files
 from tribit.randomness import RandomState, generator
 from tribit.recommender import Recommender
-from tribit.report import write_report
+from tribit.report.page import write_report
 from tribit.solvers.loop import INTERRUPTED
 
 Array = NDArray[np.floating[Any]]

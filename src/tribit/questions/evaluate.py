@@ -9,7 +9,7 @@ import numpy as np
 
 from tribit.data.reading import Records
 from tribit.errors import TribitWarning, warn
-from tribit.evaluation import Evaluation, evaluate
+from tribit.evaluation.held_out import Evaluation, evaluate
 from tribit.questions.base import Question, option
 from tribit.questions.kinds import Entries, known_entries, new_entries
 

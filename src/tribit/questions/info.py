@@ -12,15 +12,14 @@ import numpy as np
 from tribit.answers import Answer
 from tribit.data.axis import AnyArray
 from tribit.data.reading import Reading
-from tribit.evaluation import Evaluation
-from tribit.evaluation.held_out import BASE_RATE, BIASES, base_rate_scores
+from tribit.evaluation.held_out import BASE_RATE, BIASES, Evaluation, base_rate_scores
 from tribit.metrics.entries import METRICS, Curve
 from tribit.model.fitted import LIKE
 from tribit.questions.base import Question
 from tribit.selection.record import DONE, HeldOut
 
 if TYPE_CHECKING:
-    from tribit.completion import BinaryMatrixCompletion
+    from tribit.completion.estimator import BinaryMatrixCompletion
     from tribit.data.observations import Observations
     from tribit.recommender import Recommender
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tribit.data.axis import Axis, Positions
 from tribit.data.observations import Observations
-from tribit.evaluation import Evaluation
+from tribit.evaluation.held_out import Evaluation
 from tribit.explain.neighbours import similar
 from tribit.metrics.entries import interval, losses, reliability, standard_error
 from tribit.model.scores import Scores

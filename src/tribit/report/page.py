@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from tribit import __version__
 from tribit.data.files import atomic_path, writable
 from tribit.errors import InvalidTypeError
-from tribit.evaluation import Evaluation
+from tribit.evaluation.held_out import Evaluation
 from tribit.randomness import RandomState
 from tribit.report.facts import page_facts
 from tribit.report.trial import make_trial

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from tribit.data.axis import Positions
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, either
-from tribit.evaluation import Evaluation, evaluate
+from tribit.evaluation.held_out import Evaluation, evaluate
 from tribit.folding.new_rows import place_entries
 from tribit.model.fitted import Fitted
 from tribit.model.scores import Scores, read_entries

@@ -11,12 +11,11 @@ from scipy.special import ndtri
 
 from tribit.data.axis import Axis, Positions
 from tribit.errors import printable
-from tribit.evaluation import Evaluation
-from tribit.evaluation.held_out import BASE_RATE, BIASES
+from tribit.evaluation.held_out import BASE_RATE, BIASES, Evaluation
 from tribit.model.fitted import LIKE
 
 if TYPE_CHECKING:
-    from tribit.completion import BinaryMatrixCompletion
+    from tribit.completion.estimator import BinaryMatrixCompletion
     from tribit.data.reading import Reading
     from tribit.model.spec import ModelSpec
     from tribit.selection.record import Search

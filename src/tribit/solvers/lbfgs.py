@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tribit.arrays import dot, dots, full_beside, is_numpy, match_device, namespace, to_numpy
-from tribit.backends import Backend
+from tribit.backends.base import Backend
 from tribit.backends.preconditioner import Preconditioner
 from tribit.backends.threads import ordered_map, single_threaded_blas
 from tribit.checks import check_count, check_field

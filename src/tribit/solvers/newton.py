@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tribit.backends import Backend
 from tribit.backends.balls import RowProblem
+from tribit.backends.base import Backend
 from tribit.backends.objective import Objective
 from tribit.backends.rows import RowState
 from tribit.backends.threads import single_threaded_blas

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.backends import Backend, Panel
+from tribit.backends.base import Backend, Panel
 from tribit.backends.layout import RowLayout
 from tribit.backends.objective import Objective
 from tribit.model.factors import Factors

@@ -9,7 +9,7 @@ import numpy as np
 
 from tribit.backends.objective import Arithmetic, Objective
 from tribit.checks import check_choice, check_not_negative, check_positive
-from tribit.completion import BinaryMatrixCompletion
+from tribit.completion.estimator import BinaryMatrixCompletion
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.model.constraints import Constraint, EntryBound, MaxNorm, TraceNorm
