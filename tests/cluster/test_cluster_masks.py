@@ -6,10 +6,11 @@ import pytest
 from tribit import BinaryMatrixCompletion, Logistic, Observations, propensity, randomness
 from tribit.cluster import from_observations
 from tribit.metrics.full_ranking import scores_among_unobserved
+from tribit.model.ease import regression_factors
 from tribit.model.factors import Factors
 from tribit.randomness import hashed_fold_numbers
 from tribit.selection import folds
-from tribit.selection.positive_only import ObservedLogOdds, regression_factors
+from tribit.selection.positive_only import ObservedLogOdds
 
 PLAIN = {"rank": 2, "l2": 2.0, "l2_intercept": 0.5, "implicit_features": False, "n_fits": 1}
 PLAIN |= {"calibration": None, "random_state": 0, "dtype": "float64"}

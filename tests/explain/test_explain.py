@@ -274,7 +274,7 @@ def test_likes_alone(turned):
 
 
 def test_the_columns_of_a_regression_are_no_part_of_the_row_s_minimum():
-    from tribit.selection.positive_only import regression_factors, with_regression
+    from tribit.model.ease import regression_factors, with_regression
 
     liked = (A > 0).astype(int)
     model = fitted("factors", liked, gammas=(0, 1, 0), rho=0.0, radius=None)

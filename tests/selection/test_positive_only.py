@@ -11,9 +11,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, TribitWarning, load
 from tribit.cli.actions import fit_file
 from tribit.metrics.full_ranking import unseen_report
-from tribit.model.ease import choose_l2, fit_ease
-from tribit.selection import positive_only as regression
-from tribit.selection.positive_only import order_losses, regression_factors, with_regression
+from tribit.model.ease import choose_l2, fit_ease, regression_factors, with_regression
+from tribit.selection.positive_only import order_losses
 
 FIXED = {"gammas": (0, 1, 0), "rho": 0.0, "l2": 1.0, "l2_intercept": 0.5}
 
@@ -225,7 +224,7 @@ def test_a_regression_is_added_where_it_tells_more(chamber, monkeypatch, tmp_pat
     np.testing.assert_array_equal(copy.complete(), fitted.complete())
     assert copy.fitted_.members[0].own_rank == member.own_rank
     assert copy.search_.regression == fitted.search_.regression
-    monkeypatch.setattr(regression, "MAX_REGRESSED_ROWS", 10)
+    monkeypatch.setattr("tribit.model.ease.MAX_REGRESSED_ROWS", 10)
     without = make(**plain).fit(train)
     assert without.search_.regression is None
     reports = [report_of(each, train, held_out) for each in (fitted, without)]

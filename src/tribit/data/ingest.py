@@ -24,8 +24,7 @@ from tribit.data.axis import (
     frame_labels,
     quoted_id,
 )
-from tribit.data.labels import ValueReader, as_labels, as_real
-from tribit.data.sources import TextColumn
+from tribit.data.labels import TextColumn, ValueReader, as_labels, as_real
 from tribit.errors import (
     InvalidInputError,
     InvalidTypeError,

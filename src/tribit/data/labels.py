@@ -1,21 +1,21 @@
 """Values of entries as likes and dislikes: numbers, ratings with a threshold, and words.
 
 :func:`as_labels` reads numbers, of a matrix, a frame or a file; :class:`TextValues` are those of a file, which may be
-words as well.
+words as well. The columns of a file are a :class:`TextColumn`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from math import isfinite
 from numbers import Real
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from tribit.data.axis import AnyArray, Where, first_true
-from tribit.data.sources import TextColumn, number_text, reads_as_number
+from tribit.data.axis import AnyArray, Positions, Where, first_true
 from tribit.errors import InvalidInputError, InvalidTypeError, either, listed, parameter, quoted
 
 Labels: TypeAlias = npt.NDArray[np.int8]
@@ -28,6 +28,127 @@ Words = tuple[str, ...]
 MISSING = frozenset({"", "NA", "N/A", "<NA>", "NaN", "nan", "null", "NULL", "None", "?"})
 #: Pairs of a like and a dislike that are understood where both occur and no other word does.
 PAIRS = (("1", "0"), ("true", "false"), ("yes", "no"), ("like", "dislike"), ("+", "-"))
+
+
+#: Whole numbers up to here are floats without loss.
+MAX_EXACT_INTEGER = 2.0**53
+
+
+class TextColumn:
+    """A column of texts: the distinct texts in order of first appearance, and the number of each record's text.
+
+    It reads as an array of str. Work that depends on the text alone is done once for each distinct text.
+    """
+
+    __slots__ = ("codes", "distinct")
+    codes: Positions
+    distinct: AnyArray
+
+    def __init__(self, codes: AnyArray, distinct: Iterable[str]) -> None:
+        texts = np.array(list(distinct), dtype=object)
+        first = np.full(texts.size, codes.size)
+        first[codes[::-1]] = np.arange(codes.size)[::-1]
+        self.codes, self.distinct = codes.astype(np.int64, copy=False), texts
+        if texts.size and (first[-1] == codes.size or (first[1:] <= first[:-1]).any()):
+            order = np.argsort(first, kind="stable")
+            order = order[: np.count_nonzero(first < codes.size)]
+            number = np.empty(texts.size, dtype=np.int64)
+            number[order] = np.arange(order.size)
+            self.codes, self.distinct = number[codes], texts[order]
+
+    @classmethod
+    def of(cls, texts: TextColumn | Iterable[str]) -> TextColumn:
+        """Return a column as it is, or the column of an array or a list of str."""
+        if isinstance(texts, TextColumn):
+            return texts
+        column = ColumnBuilder()
+        for text in texts:
+            column.append(text)
+        return column.finish()
+
+    @property
+    def size(self) -> int:
+        """Number of records."""
+        return self.codes.size
+
+    @property
+    def counts(self) -> Positions:
+        """Number of records of each distinct text."""
+        return np.bincount(self.codes, minlength=self.distinct.size)
+
+    def take(self, places: AnyArray) -> TextColumn:
+        """Return the texts at some positions."""
+        return TextColumn(self.codes[places], self.distinct)
+
+    def spread(self, values: Sequence[Any], dtype: npt.DTypeLike) -> AnyArray:
+        """Return the value of each record, given one for each distinct text."""
+        return np.array(values, dtype=dtype)[self.codes]
+
+    def first(self, wrong: Sequence[bool]) -> int:
+        """Return the first record with a wrong text; at least one distinct text must be wrong."""
+        return int(np.argmax(self.codes == int(np.argmax(wrong))))
+
+    def tolist(self) -> list[str]:
+        """Return the texts."""
+        return cast("list[str]", self.distinct[self.codes].tolist())
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tolist())
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.distinct[self.codes[place]]
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> AnyArray:
+        texts = self.distinct[self.codes]
+        return texts if dtype is None else texts.astype(dtype)
+
+
+class ColumnBuilder:
+    """The texts of a column so far, stripped of white space around them."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self._parts: list[AnyArray] = []
+        self._single = array("q")
+
+    def append(self, text: str) -> None:
+        """Add a text, which has no white space around it."""
+        self._single.append(self.numbers.setdefault(text, len(self.numbers)))
+
+    def number(self, distinct: Iterable[str | None]) -> Positions:
+        """Return the numbers of texts, stripped first; a missing text is empty."""
+        numbers = self.numbers
+        stripped = [text.strip() if text else "" for text in distinct]
+        return np.array([numbers.setdefault(text, len(numbers)) for text in stripped], np.int64)
+
+    def extend(self, numbers: AnyArray) -> None:
+        """Add many texts by their numbers."""
+        self._parts += [np.array(self._single, dtype=np.int64), numbers]
+        self._single = array("q")
+
+    def finish(self) -> TextColumn:
+        """Return the column."""
+        self.extend(np.empty(0, dtype=np.int64))
+        return TextColumn(np.concatenate(self._parts), self.numbers)
+
+
+def number_text(number: float) -> str:
+    """Return a number as text, so that 7.0 and 7 are one id."""
+    if isinstance(number, float) and number.is_integer() and abs(number) <= MAX_EXACT_INTEGER:
+        number = int(number)
+    return repr(number)
+
+
+def reads_as_number(text: str) -> bool:
+    """Return whether Python reads a text as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def normalise_word(text: str, decimal: str) -> str:

@@ -15,16 +15,8 @@ import numpy as np
 
 from tribit.data.axis import AnyArray, first_true
 from tribit.data.ingest import check_shape
-from tribit.data.sources import (
-    LineNumbers,
-    Lines,
-    Source,
-    Table,
-    TextColumn,
-    check_size,
-    column_places,
-    number_text,
-)
+from tribit.data.labels import TextColumn, number_text
+from tribit.data.sources import LineNumbers, Lines, Source, Table, check_size, column_places
 from tribit.errors import InvalidInputError, listed, printable, quoted
 
 COLUMNS = ("row", "column", "value")

@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tribit.data.axis import AnyArray
 from tribit.data.files import atomic_path
-from tribit.data.sources import (
-    ColumnBuilder,
-    Source,
-    Table,
-    TextColumn,
-    byte_limit,
-    check_size,
-    column_places,
-)
+from tribit.data.labels import ColumnBuilder, TextColumn
+from tribit.data.sources import Source, Table, byte_limit, check_size, column_places
 from tribit.errors import InvalidInputError, printable
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import Any, Literal, Self, TypeAlias, TypedDict, Unpack, get_args
 from tribit.checks import check_choice, check_field, is_number, is_whole
 from tribit.data.axis import AnyArray, Where
 from tribit.data.ingest import Duplicates, entries_from_ids
-from tribit.data.labels import Labels, Words, check_like_at, normalise_word
+from tribit.data.labels import Labels, TextColumn, Words, check_like_at, normalise_word, number_text
 from tribit.data.observations import Observations
 from tribit.data.records import label_cells, long_cells, wide_cells, without_missing
-from tribit.data.sources import STANDARD, PathLike, TextColumn, number_text
+from tribit.data.sources import STANDARD, PathLike
 from tribit.data.tables import check_delimiter, check_encoding, check_format, open_source
 from tribit.errors import InvalidInputError, InvalidTypeError, parameter, quoted
 

@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tribit.data.axis import AnyArray, Where, first_true
-from tribit.data.labels import MISSING, Labels, TextValues, are_missing, as_number, normalise_word
-from tribit.data.sources import Source, TextColumn, reads_as_number
+from tribit.data.labels import (
+    MISSING,
+    Labels,
+    TextColumn,
+    TextValues,
+    are_missing,
+    as_number,
+    normalise_word,
+    reads_as_number,
+)
+from tribit.data.sources import Source
 from tribit.data.tables import Format, read_source
 from tribit.data.text_formats import are_places
 from tribit.errors import InvalidInputError, listed, parameter, quoted

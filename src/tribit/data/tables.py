@@ -55,7 +55,7 @@ class Format(NamedTuple):
     ----------
     read : callable
         Takes a :class:`~tribit.data.sources.Source` and the names of the columns (None for all); returns a
-        :class:`~tribit.data.sources.Table`, whose columns are a :class:`~tribit.data.sources.TextColumn` or an array
+        :class:`~tribit.data.sources.Table`, whose columns are a :class:`~tribit.data.labels.TextColumn` or an array
         of str.
     write : callable, optional
         Takes a text that is open for writing, or where ``is_text`` is False a path, and blocks of records: an iterable

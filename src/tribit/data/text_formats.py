@@ -16,16 +16,14 @@ from typing import IO, TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 import numpy as np
 
 from tribit.data.axis import AnyArray
+from tribit.data.labels import MAX_EXACT_INTEGER, ColumnBuilder, number_text
 from tribit.data.sources import (
     BLOCK_CHARACTERS,
-    MAX_EXACT_INTEGER,
     Block,
-    ColumnBuilder,
     Lines,
     Source,
     Table,
     column_places,
-    number_text,
 )
 from tribit.errors import InvalidInputError, printable, quoted
 

@@ -14,13 +14,15 @@ relationship between variable selection and data augmentation and a method for p
 thus held out at no cost, to choose l2 and to train a model on the scores. A row outside the fit has the scores ``f B``.
 
 Scores need ``P f`` of a row and the diagonal of P. For many rows P is computed once; for few rows, or where a matrix of
-columns x columns is too large, ``P f`` is solved for (:mod:`tribit.model.binary_matrices`).
+columns x columns is too large, ``P f`` is solved for (:mod:`tribit.model.binary_matrices`). Along the smaller side of a
+matrix, with m rows or columns, ``F B`` has rank m: :func:`regression_factors` holds it exactly.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit.data.axis import Positions
+from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.model.binary_matrices import (
     RIGHT_HAND_SIDES,
@@ -38,8 +41,17 @@ from tribit.model.binary_matrices import (
     probed_diagonal,
     ridge_inverse,
 )
+from tribit.model.factors import Factors
 
-__all__ = ["Ease", "choose_l2", "fit_ease", "row_blocks"]
+__all__ = [
+    "Ease",
+    "choose_l2",
+    "fit_ease",
+    "regressible",
+    "regression_factors",
+    "row_blocks",
+    "with_regression",
+]
 
 Vector = NDArray[np.float64]
 #: Scores computed at once.
@@ -286,3 +298,54 @@ def _error(regression: Ease, F: sp.csr_array) -> float:
         residual[part.rows, part.columns] -= 1.0
         total += float(np.vdot(residual, residual))
     return total
+
+
+#: Most rows or columns of the smaller side, and most cells: the factors have as many columns and numbers.
+MAX_REGRESSED_ROWS, MAX_REGRESSION_CELLS = 256, 2**24
+
+
+def regressible(shape: tuple[int, int], rank: int) -> bool:
+    """Return whether a matrix is small enough on one side, and a model with that many more columns still has a rank."""
+    m, n = min(shape), max(shape)
+    return 2 <= m <= MAX_REGRESSED_ROWS and m * n <= MAX_REGRESSION_CELLS and m + rank <= n
+
+
+def regression_factors(observations: Observations) -> Factors:
+    """Return factors of ``F B`` along the smaller side.
+
+    F is 1 where entries were observed, whatever their label. The regression is negative where dislikes were.
+    """
+    observations = observations.here()  # no more than MAX_REGRESSION_CELLS, as the factors have
+    d1, d2 = observations.shape
+    F = sp.csr_array(
+        (np.ones(observations.n_observed), (observations.rows, observations.columns)),
+        shape=(d1, d2),
+    )
+    if d1 < d2:
+        F = sp.csr_array(F.T)
+    P = fit_ease(F, choose_l2(F, np.arange(F.shape[0]))).inverse
+    B = -P / P.diagonal()
+    np.fill_diagonal(B, 0.0)
+    if observations.n_dislikes:
+        B = -B
+    found = Factors.of(F.toarray(), np.ascontiguousarray(B.T))
+    return found if d1 >= d2 else found.transposed
+
+
+def with_regression(factors: Factors, regression: Factors, weight: float) -> Factors:
+    """Return factors of ``X`` plus a weight times a regression.
+
+    Of unknowns with implicit features those of the rows themselves grow.
+    """
+    root = np.sqrt(weight)
+
+    def beside(old: np.ndarray, new: np.ndarray) -> np.ndarray:
+        wide = np.zeros((old.shape[0], new.shape[1]))
+        wide[: new.shape[0]] = root * new
+        return np.hstack([old, wide])
+
+    return replace(
+        factors,
+        row_factors=beside(factors.row_factors, regression.row_factors),
+        column_factors=beside(factors.column_factors, regression.column_factors),
+    )

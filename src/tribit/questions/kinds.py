@@ -16,10 +16,10 @@ import numpy as np
 
 from tribit.data.axis import AnyArray, Axis, Positions, as_list, quoted_id
 from tribit.data.ingest import Checked, merge_duplicates
+from tribit.data.labels import TextColumn
 from tribit.data.observations import Observations, as_observations
 from tribit.data.reading import Reading, Records
 from tribit.data.records import DEFAULT_NAMES
-from tribit.data.sources import TextColumn
 from tribit.data.tables import read_table
 from tribit.errors import (
     InvalidInputError,

@@ -25,13 +25,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from tribit.data.observations import Observations
 from tribit.metrics.entries import SCORINGS, Array, ByProbability, Labels, losses
 from tribit.metrics.full_ranking import Positions, scores_among_unobserved
 from tribit.model.calibration import isotonic, platt
-from tribit.model.ease import choose_l2, fit_ease
+from tribit.model.ease import regressible, regression_factors, with_regression
 from tribit.model.factors import Factors
 from tribit.model.links import Link
 from tribit.model.risks import Missingness
@@ -42,51 +40,6 @@ from tribit.selection.significance import is_clear
 from tribit.selection.space import SearchSpace
 from tribit.selection.stages import MAX_RANK, PENALTY_SHARES, Found, LineSearches, Stage
 from tribit.selection.trials import Trials, problem_of
-
-#: Most rows or columns of the smaller side, and most cells: the factors have as many columns and numbers.
-MAX_REGRESSED_ROWS, MAX_REGRESSION_CELLS = 256, 2**24
-
-
-def regressible(shape: tuple[int, int], rank: int) -> bool:
-    """Return whether a matrix is small enough on one side, and a model with that many more columns still has a rank."""
-    m, n = min(shape), max(shape)
-    return 2 <= m <= MAX_REGRESSED_ROWS and m * n <= MAX_REGRESSION_CELLS and m + rank <= n
-
-
-def regression_factors(observations: Observations) -> Factors:
-    """Return S of the entries that were observed, whatever their label, negative for dislikes."""
-    observations = observations.here()  # no more than MOST_NUMBERS, as the factors have
-    d1, d2 = observations.shape
-    F = sp.csr_array(
-        (np.ones(observations.n_observed), (observations.rows, observations.columns)),
-        shape=(d1, d2),
-    )
-    if d1 < d2:
-        F = sp.csr_array(F.T)
-    P = fit_ease(F, choose_l2(F, np.arange(F.shape[0]))).inverse
-    B = -P / P.diagonal()
-    np.fill_diagonal(B, 0.0)
-    if observations.n_dislikes:
-        B = -B
-    found = Factors.of(F.toarray(), np.ascontiguousarray(B.T))
-    return found if d1 >= d2 else found.transposed
-
-
-def with_regression(factors: Factors, regression: Factors, weight: float) -> Factors:
-    """Return factors of ``X + weight S``; of unknowns with implicit features those of the rows themselves grow."""
-    root = np.sqrt(weight)
-
-    def beside(old: np.ndarray, new: np.ndarray) -> np.ndarray:
-        wide = np.zeros((old.shape[0], new.shape[1]))
-        wide[: new.shape[0]] = root * new
-        return np.hstack([old, wide])
-
-    return replace(
-        factors,
-        row_factors=beside(factors.row_factors, regression.row_factors),
-        column_factors=beside(factors.column_factors, regression.column_factors),
-    )
-
 
 #: Most cells for which penalties are searched: a pass over 10^8 takes about a second on a core, and a fit has dozens.
 MAX_CELLS = 10**8

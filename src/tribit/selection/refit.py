@@ -21,12 +21,12 @@ from tribit.data.observations import Observations
 from tribit.errors import TribitWarning, parameter, warn, with_mentions
 from tribit.metrics.entries import Array
 from tribit.model.calibration import CALIBRATORS, Calibrator, Identity, Platt, platt
+from tribit.model.ease import regression_factors, with_regression
 from tribit.model.factors import Factors
 from tribit.model.features import Encoders, feature_maps
 from tribit.model.fitted import LIKE, Member
 from tribit.model.links import as_link
 from tribit.model.spec import AUTO, ModelSpec, is_auto
-from tribit.selection.positive_only import regression_factors, with_regression
 from tribit.selection.problem import Problem, warm_start
 from tribit.selection.record import Average, Candidate, Search
 from tribit.selection.significance import (

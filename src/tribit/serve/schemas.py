@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, create_model
@@ -22,7 +22,9 @@ from tribit.questions import QUESTIONS, Entry
 from tribit.questions.base import OMIT, Field, Question, fields_of
 from tribit.questions.kinds import ENTRIES, IDS, PAIRS, Kind, Texts, kind_of
 from tribit.ranking.lists import Recommendations
-from tribit.recommender import Recommender
+
+if TYPE_CHECKING:
+    from tribit.recommender import Recommender
 
 #: Maximum number of characters of an id in a request.
 MAX_ID_LENGTH = 1000
