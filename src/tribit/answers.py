@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 import os
 from abc import ABC, abstractmethod
@@ -11,12 +10,11 @@ from typing import Any
 
 from tribit.data.axis import AnyArray
 from tribit.data.tables import write_table
+from tribit.display import cell_text, html_table
 from tribit.errors import InvalidInputError, printable, quoted
 
 __all__ = ["Answer", "as_json_values", "check_headings", "skipped_remark", "text_table", "with_ids"]
 
-#: Greatest width of a printed cell, in characters; files and JSON have all of them.
-MAX_CELL_WIDTH = 60
 #: Greatest number of records that are printed.
 MAX_PRINTED_RECORDS = 60
 
@@ -76,15 +74,9 @@ class Answer(ABC):
     def _repr_html_(self) -> str:
         """Return the table for a notebook."""
         table = self.shown_table(MAX_PRINTED_RECORDS)
-        head = "".join(f"<th>{html.escape(printable(name))}</th>" for name in table)
-        rows = zip(
-            *(values.tolist()[:MAX_PRINTED_RECORDS] for values in table.values()), strict=True
-        )
-        body = "".join(
-            f"<tr>{''.join(f'<td>{html.escape(_cell(value))}</td>' for value in row)}</tr>"
-            for row in rows
-        )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        size = max((len(values) for values in table.values()), default=0)
+        shown = {name: values[:MAX_PRINTED_RECORDS].tolist() for name, values in table.items()}
+        return html_table(shown, size)
 
 
 def pandas(what: str = "to_frame", advice: str = ", or use table() or to_dict()") -> Any:
@@ -102,7 +94,7 @@ def text_table(table: Mapping[str, AnyArray], most: int | None = None) -> str:
     """Return a table as aligned text, with numbers to four digits."""
     size = max((len(values) for values in table.values()), default=0)
     columns = [
-        [printable(name), *(_cell(value) for value in values[:most].tolist())]
+        [printable(name), *(cell_text(value) for value in values[:most].tolist())]
         for name, values in table.items()
     ]
     widths = [max(map(len, column)) for column in columns]
@@ -152,10 +144,3 @@ def as_json_values(value: object) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        return "" if math.isnan(value) else f"{value:.4g}"
-    text = printable(str(value))
-    return text if len(text) <= MAX_CELL_WIDTH else f"{text[: MAX_CELL_WIDTH - 3]}..."

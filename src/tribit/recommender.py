@@ -24,6 +24,7 @@ from tribit.data.axis import Axes
 from tribit.data.matrix_estimator import MatrixEstimator
 from tribit.data.observations import Observations
 from tribit.data.reading import Reading
+from tribit.display import ShowsFit
 from tribit.errors import (
     InvalidInputError,
     InvalidTypeError,
@@ -63,7 +64,7 @@ from tribit.storage import Contents
 __all__ = ["Recommender"]
 
 
-class Recommender(MatrixEstimator):
+class Recommender(ShowsFit, MatrixEstimator):
     """Recommender system: top-N lists with probabilities, intervals and explanations; saved as one file.
 
     It holds a :class:`BinaryMatrixCompletion`, which predicts likes and dislikes; a
@@ -194,6 +195,9 @@ class Recommender(MatrixEstimator):
         """Return +1 (like) or -1 (dislike) for pairs of rows and columns."""
         check_is_fitted(self)
         return self.model_.predict(rows, columns)
+
+    def _html_of_fit(self) -> str | None:
+        return self.info()._repr_html_() if hasattr(self, "model_") else None
 
     @property
     def axes_(self) -> Axes:  # type: ignore[override]

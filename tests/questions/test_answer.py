@@ -20,6 +20,7 @@ from tribit.answers import (
 )
 from tribit.data.reading import Reading
 from tribit.data.tables import read_table
+from tribit.display import MAX_HTML_COLUMNS
 
 #: Ids that would break a page, a terminal or a table if they were written as they are.
 NASTY = ("<img src=x onerror=alert(1)>", "a&b", "two\nlines", "\x1b[31mred", 'quote"d, comma')
@@ -116,12 +117,20 @@ def test_it_prints_what_a_notebook_shows_as_text(answer):
 
 def test_a_page_has_no_markup_but_its_own(answer):
     page = answer._repr_html_()
-    assert page.startswith("<table><thead><tr><th>")
     assert page.endswith("</tbody></table>")
     assert "<img" not in page
     assert page.replace("\n", "").isprintable()
-    n = len(next(iter(answer.table().values())))
-    assert page.count("<tr>") == 1 + min(n, MAX_PRINTED_RECORDS)
+    assert len(page) < 20_000
+
+
+def test_a_page_has_the_first_records_and_columns():
+    long = Columns({"id": np.arange(MAX_PRINTED_RECORDS + 5)})
+    page = long._repr_html_()
+    assert page.count("<tr>") == 1 + MAX_PRINTED_RECORDS
+    assert page.endswith(f"<p>... {MAX_PRINTED_RECORDS + 5} records</p>")
+    wide = Columns({f"c{n}": [n] for n in range(MAX_HTML_COLUMNS + 3)})._repr_html_()
+    assert wide.count("<td>") == MAX_HTML_COLUMNS
+    assert wide.endswith(f"<p>... {MAX_HTML_COLUMNS + 3} columns</p>")
 
 
 @pytest.mark.parametrize("name", [name for name in ASK if name != "export"])

@@ -16,6 +16,7 @@ from tribit.backends import SUMS
 from tribit.checks import check_choice, check_count, check_switch
 from tribit.completion.transformer import RowTransformer
 from tribit.data.observations import Observations, as_observations
+from tribit.display import ShowsFit, html_facts
 from tribit.errors import InvalidInputError
 from tribit.factor_model import FactorModel
 from tribit.metrics.entries import SCORINGS
@@ -101,7 +102,7 @@ def _hyperparameter(name: str) -> Any:
     return property(lambda self: getattr(self.fitted_.spec, name), doc=f"The value of {name}.")
 
 
-class BinaryMatrixCompletion(RowTransformer, FactorModel):
+class BinaryMatrixCompletion(ShowsFit, RowTransformer, FactorModel):
     """Matrix factorization of likes and dislikes, which also learns from the unobserved entries.
 
     Minimises over low-rank ``X = U V' + intercepts``
@@ -569,6 +570,12 @@ class BinaryMatrixCompletion(RowTransformer, FactorModel):
         from tribit.completion.files import save  # noqa: PLC0415 - predictions need no files
 
         save(self, path)
+
+    def _html_of_fit(self) -> str | None:
+        if not hasattr(self, "fitted_"):
+            return None
+        fit = {"fit": f"{self.n_iter_} iterations ({self.stop_reason_})"}
+        return html_facts(type(self).__name__, {**self.fitted_.facts(), **fit})
 
     def with_fitted(self, fitted: Fitted) -> Self:
         """Return a copy with the result of another fit, and the same parameters and record."""

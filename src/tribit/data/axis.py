@@ -16,6 +16,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from narwhals.exceptions import DuplicateError
 
+from tribit.display import Summarised
 from tribit.errors import InvalidInputError, InvalidTypeError, UnknownIdError, listed, quoted
 
 if TYPE_CHECKING:
@@ -103,13 +104,19 @@ def quoted_id(ids: AnyArray | None, position: int | np.int64) -> str:
     return str(position) if ids is None else quoted(ids[position : position + 1].tolist()[0])
 
 
-@dataclass(frozen=True, eq=False)
-class Axis:
+@dataclass(frozen=True, eq=False, repr=False)
+class Axis(Summarised):
     """The rows or the columns of a matrix: how many there are, and the user's distinct ids of them if there are any."""
 
     name: str
     size: int
     ids: AnyArray | None = None
+
+    def facts(self) -> dict[str, str]:
+        """Return size and first ids."""
+        ids: Any = self.ids
+        shown = "none" if ids is None else listed(ids)
+        return {"name": self.name, "size": f"{self.size:,}", "ids": shown}
 
     @classmethod
     def of(cls, name: str, positions: AnyArray, ids: object, size: int | None) -> Axis:

@@ -23,6 +23,7 @@ from tribit.data.axis import (
 )
 from tribit.data.ingest import Checked, Duplicates
 from tribit.data.labels import Floats, Labels, as_values, label_reader
+from tribit.display import html_facts
 from tribit.errors import InvalidInputError
 from tribit.randomness import RandomState
 
@@ -451,6 +452,21 @@ class Observations(Entries):
     def knowing(self, risk: Any) -> Any:
         """Return a risk with the facts about all entries that it needs, where no machine has them all."""
         return risk
+
+    def _repr_html_(self) -> str:
+        """Return shape, labels and first ids for a notebook."""
+        return html_facts("Observations", self.facts())
+
+    def facts(self) -> dict[str, str]:
+        """Return shape, first ids and numbers of labels."""
+        sides = {}
+        for each in self.axes:
+            about = each.facts()
+            ids = "" if each.ids is None else f": {about['ids']}"
+            sides[f"{each.name}s"] = f"{about['size']}{ids}"
+        labels = {"likes": self.n_likes, "dislikes": self.n_dislikes}
+        share = f"{self.n_observed:,} of {self.shape[0] * self.shape[1]:,} ({self.density:.2%})"
+        return {**sides, "observed": share, **{name: f"{n:,}" for name, n in labels.items()}}
 
     def __repr__(self) -> str:
         percent = 100 * self.density

@@ -15,6 +15,7 @@ from sklearn.base import clone
 
 from tribit.checks import check_count
 from tribit.data.observations import as_observations
+from tribit.display import Summarised
 from tribit.errors import InvalidTypeError
 from tribit.evaluation.held_out import Evaluation, evaluate
 from tribit.factor_model import FactorModel
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["CrossValidation", "cross_validate"]
 
 
-@dataclass(frozen=True)
-class CrossValidation:
+@dataclass(frozen=True, repr=False)
+class CrossValidation(Summarised):
     """The evaluation of a model on each fold.
 
     Attributes
@@ -101,6 +102,9 @@ class CrossValidation:
             "standard_errors": self.standard_errors,
             "evaluations": [each.to_dict() for each in self.evaluations],
         }
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         facts = self.facts()

@@ -11,6 +11,7 @@ import numpy as np
 
 from tribit.answers import Answer, check_headings
 from tribit.data.axis import AnyArray
+from tribit.display import cell_text, html_table, html_text
 from tribit.errors import printable
 from tribit.model.fitted import LIKE
 
@@ -132,7 +133,7 @@ class Explanation(Answer):
     def text(self, most: int | None = None) -> str:
         """Return the terms of ``x`` and the entries with the largest effects."""
         del most
-        row, column = printable(str(self.row)), printable(str(self.column))
+        row, column = cell_text(str(self.row)), cell_text(str(self.column))
         lines = [
             f"P(like) of {column} for {row}: {self.probability:.3f} (x = {self.x:+.3f}, the sum of)"
         ]
@@ -155,6 +156,15 @@ class Explanation(Answer):
             lines.append(f"Probabilities are of {self.meaning}.")
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        """Return the terms of ``x`` and the entries with the largest effects for a notebook."""
+        summary, *_ = self.text().splitlines()
+        parts = {"term": map(self._in_words, self.parts), "x": self.parts.values()}
+        table = self.table()
+        shown = {name: values[:MAX_PRINTED_ENTRIES].tolist() for name, values in table.items()}
+        entries = html_table(shown, len(self.entries) + len(self.others))
+        return html_text(summary) + html_table(parts, len(self.parts)) + entries
+
     def _in_words(self, text: str) -> str:
         """Return a text with the words for a row and a column."""
         words = dict(zip(("row", "column"), map(printable, self.names), strict=True))
@@ -164,7 +174,7 @@ class Explanation(Answer):
         """Return a line for each of the entries with the largest effects."""
         shown, n = self.entries[:MAX_PRINTED_ENTRIES], len(self.entries) + len(self.others)
         some = f", the {len(shown)} largest of {n}" if n > len(shown) else ""
-        names = [printable(str(entry.column)) for entry in shown]
+        names = [cell_text(str(entry.column)) for entry in shown]
         width = max(len("entry"), *(len(name) for name in names))
         lines = [f"{DIFFERENCE}{some}:", f"  {'label':<8}  {'entry':<{width}}       x  P(like)"]
         for name, entry in zip(names, shown, strict=True):

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tribit.arrays import dots, full_beside, is_numpy, namespace, to_numpy
+from tribit.display import Summarised
 
 Array = NDArray[np.floating[Any]]
 
 
-@dataclass(frozen=True)
-class Factors:
+@dataclass(frozen=True, repr=False)
+class Factors(Summarised):
     """Row factors U, column factors V and the intercepts: one number, one a row, one a column.
 
     Without intercepts these are 0 and arrays of zeros. During a fit on a device all are arrays of the device
@@ -28,6 +29,13 @@ class Factors:
     intercept: float
     row_intercepts: Array
     column_intercepts: Array
+
+    def facts(self) -> dict[str, str]:
+        """Return shape and rank."""
+        return {
+            "rows x columns": f"{len(self.row_factors)} x {len(self.column_factors)}",
+            "rank": str(self.rank),
+        }
 
     @classmethod
     def of(cls, row_factors: Array, column_factors: Array, intercept: float = 0.0) -> Factors:

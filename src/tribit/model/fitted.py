@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from tribit.checks import check_fitted
 from tribit.data.axis import Axes, Axis, Positions
 from tribit.data.observations import Observations
+from tribit.display import Summarised
 from tribit.errors import InvalidInputError, InvalidTypeError, parameter
 from tribit.model.calibration import Calibrator
 from tribit.model.factors import Factors
@@ -49,8 +50,8 @@ UNSEEN_TOLERANCE = 1e-4
 SAMPLED_ROWS = 1000
 
 
-@dataclass(frozen=True, eq=False)
-class Member:
+@dataclass(frozen=True, eq=False, repr=False)
+class Member(Summarised):
     """One fitted model.
 
     Attributes
@@ -75,6 +76,10 @@ class Member:
     maps: tuple[FeatureMap, FeatureMap]
     own_rank: int
     weight: float = 1.0
+
+    def facts(self) -> dict[str, str]:
+        """Return model, shape and weight."""
+        return {"model": str(self.spec), **self.factors.facts(), "weight": f"{self.weight:g}"}
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -197,8 +202,8 @@ class Member:
         return member.transposed.with_new_rows(column, column).transposed
 
 
-@dataclass(frozen=True, eq=False)
-class Fitted:
+@dataclass(frozen=True, eq=False, repr=False)
+class Fitted(Summarised):
     """The result of a fit, with all that predictions and explanations need.
 
     Attributes
@@ -223,6 +228,17 @@ class Fitted:
     calibrator: Calibrator | None = None
     meaning: str = LIKE
     fitted_shape: tuple[int, int] | None = None
+
+    def facts(self) -> dict[str, str]:
+        """Return shape, model and probabilities."""
+        rows, columns = self.shape
+        return {
+            "rows x columns": f"{rows} x {columns}",
+            "model": str(self.spec),
+            "fits": str(len(self.members)),
+            "probabilities": "the link's" if self.calibrator is None else self.calibrator.name,
+            "of": str(self.meaning),
+        }
 
     @property
     def spec(self) -> ModelSpec:

@@ -18,6 +18,7 @@ from scipy.special import logit
 from tribit.checks import check_fitted
 from tribit.data.axis import Axes, Positions
 from tribit.data.observations import Observations, as_observations
+from tribit.display import Summarised
 from tribit.errors import InvalidTypeError
 from tribit.metrics.entries import ByProbability, Curve
 from tribit.model.calibration import Calibrator
@@ -37,8 +38,8 @@ class PlacedEntries(NamedTuple):
     labels: NDArray[np.int8]
 
 
-@dataclass(frozen=True, eq=False)
-class Scores:
+@dataclass(frozen=True, eq=False, repr=False)
+class Scores(Summarised):
     """The score ``x`` of every cell and the probability of a like at it.
 
     Attributes
@@ -60,6 +61,12 @@ class Scores:
     link: Link
     calibrator: Calibrator | None = None
     bounds: tuple[float, float] | None = None
+
+    def facts(self) -> dict[str, str]:
+        """Return shape, rank and probabilities."""
+        calibrator = "none" if self.calibrator is None else self.calibrator.name
+        link = type(self.link).__name__
+        return {**self.factors.facts(), "link": link, "calibrator": calibrator}
 
     @property
     def shape(self) -> tuple[int, int]:

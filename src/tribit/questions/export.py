@@ -23,6 +23,7 @@ from tribit.answers import Answer
 from tribit.data.axis import AnyArray, Axis
 from tribit.data.files import atomic_path, checked_path
 from tribit.data.parquet import write as write_parquet
+from tribit.display import html_facts
 from tribit.errors import InvalidInputError, parameter, quoted
 from tribit.questions.base import OMIT, Question, option
 
@@ -89,6 +90,10 @@ class Vectors(Answer):
             arrays |= {f"{name}_ids": ids, f"{name}_vectors": vectors}
         with atomic_path(target) as temporary, temporary.open("wb") as file:
             np.savez(file, **arrays)
+
+    def _repr_html_(self) -> str:
+        """Return the numbers for a notebook, without the vectors."""
+        return html_facts("Vectors", self.facts())
 
     def text(self, most: int | None = None) -> str:
         """Return the numbers."""

@@ -6,17 +6,19 @@ import base64
 import hashlib
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from sklearn.utils.validation import check_is_fitted
 
 from tribit import __version__
 from tribit.data.files import atomic_path, writable
-from tribit.errors import InvalidTypeError
+from tribit.display import html_text
+from tribit.errors import InvalidTypeError, printable
 from tribit.evaluation.held_out import Evaluation
 from tribit.randomness import RandomState
 from tribit.report.facts import page_facts
@@ -47,9 +49,9 @@ CHART_FACTS = ("beside", "data", "calibration", "trade_off", "search", "columns"
 N_DIGITS = 5
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Report:
-    """A report on a model: the page and its numbers.
+    """A report on a model: the page and its numbers. It prints as the path of the page, in a notebook as a link.
 
     Attributes
     ----------
@@ -61,17 +63,42 @@ class Report:
         Whether the report held out the test set from the training entries.
     facts : dict
         All facts of the page by section; None for sections that the model or the data lack.
+    path : Path or None
+        The file that has the page; None if it was not written.
     """
 
     html: str
     evaluation: Evaluation
     held_out_here: bool
     facts: dict[str, Any]
+    path: Path | None = None
 
     @property
     def size(self) -> int:
         """Size of the page in bytes."""
         return len(self.html.encode("utf-8"))
+
+    def write(self, path: str | os.PathLike[str]) -> Report:
+        """Write the page to a file, which is unchanged if writing fails; return the report with its path."""
+        with atomic_path(path) as temporary:
+            Path(temporary).write_text(self.html, encoding="utf-8", newline="\n")
+        return replace(self, path=Path(path))
+
+    def __repr__(self) -> str:
+        where = "not written: use write(path)" if self.path is None else str(self.path)
+        return f"Report({self._about}, {printable(where)})"
+
+    def _repr_html_(self) -> str:
+        """Return a link to the page for a notebook, relative to its folder."""
+        if self.path is None:
+            return html_text(repr(self))
+        address = quote(Path(os.path.relpath(self.path)).as_posix())
+        name = escape(printable(str(self.path)))
+        return f'<p>Report: <a href="{address}" target="_blank">{name}</a> ({self._about})</p>'
+
+    @property
+    def _about(self) -> str:
+        return f"evaluated on {self.evaluation.n_entries:,} entries, {self.size / 1000:.0f} kB"
 
 
 def make_report(
@@ -140,9 +167,7 @@ def write_report(
     """
     writable(path)  # refuse an unwritable path before the work
     report = make_report(recommender, test, title=title, random_state=random_state)
-    with atomic_path(path) as temporary:
-        Path(temporary).write_text(report.html, encoding="utf-8", newline="\n")
-    return report
+    return report.write(path)
 
 
 def render(facts: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tribit.display import html_table, html_text
 from tribit.model.factors import Factors
 from tribit.model.fitted import LIKE
 from tribit.model.spec import ModelSpec
@@ -191,6 +192,12 @@ class Search:
             for candidate in self.candidates
         ]
 
+    def _repr_html_(self) -> str:
+        """Return the choice and the candidates for a notebook."""
+        records = self.table()
+        shown = {name: [each[name] for each in records] for name in (records or [{}])[0]}
+        return html_text(str(self)) + html_table(shown, len(records))
+
     def __str__(self) -> str:
         if self.best is None:
             return f"Nothing was chosen from the data: {self.stop_reason}."
@@ -239,7 +246,7 @@ class FitRecord:
     converged: bool
     stop_reason: str
     objective: float
-    history: tuple[Iteration, ...] = ()
+    history: tuple[Iteration, ...] = field(default=(), repr=False)
     backend: str | None = None
     found: Search | Callable[[], Search] | None = None
 
