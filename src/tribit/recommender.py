@@ -221,6 +221,14 @@ class Recommender(ShowsFit, MatrixEstimator):
         return self.axes_.mask(seen, "seen has")
 
     @cached_property
+    def informed_(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Whether each row, and each column, has entries or features; true where no entries are known."""
+        if self.seen_ is None:
+            rows, columns = (np.ones(size, dtype=bool) for size in self.shape_)
+            return rows, columns
+        return self.model_.fitted_.informed(self.seen_)
+
+    @cached_property
     def top_n_(self) -> TopN:
         """Top-N lists, prepared for repeated questions."""
         return TopN(self.model_.scores_, self.ranker_, self.model_.device)
@@ -386,7 +394,7 @@ class Recommender(ShowsFit, MatrixEstimator):
     ) -> Self:
         self.model_, self.ranker_, self.seen_, self.summary_ = model, ranker, seen, summary
         self.evaluation_ = evaluation
-        for name in ("seen_mask_", "top_n_"):  # cached for another fit
+        for name in ("seen_mask_", "informed_", "top_n_"):  # cached for another fit
             self.__dict__.pop(name, None)
         return self
 

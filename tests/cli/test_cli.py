@@ -112,7 +112,7 @@ def test_unknown_ids_are_skipped(run, model, tmp_path):
     code, out, err = run("predict", model, test, "-o", scores)
     assert code == 0
     assert "not fitted on the user 'stranger': it is predicted from the other side alone" in err
-    assert "2 (1 with an unknown id: see basis)" in out
+    assert "2 (1 with an unknown id or without entries: see basis)" in out
     assert scores.read_text().splitlines()[2].endswith(",column alone")
     for command in (
         ["evaluate", model, test],

@@ -60,7 +60,7 @@ def test_unknown_ids_are_refused_skipped_or_answered_by_what_is_known(recommende
     assert found.facts() == {"pairs": "1 (3 with unknown ids left out)"}
     answered = recommender.predictions(pairs, unknown="popularity")
     assert answered.basis.tolist() == ["model", "column alone", "row alone", "average"]
-    assert answered.facts() == {"pairs": "4 (3 with an unknown id: see basis)"}
+    assert answered.facts() == {"pairs": "4 (3 with an unknown id or without entries: see basis)"}
     np.testing.assert_array_equal(answered.probabilities[:1], found.probabilities)
     # Without features a column alone is its bias and the level.
     scores = recommender.model_.scores_

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Rows, and bytes by the metadata, that are read at a time.
 BATCH_ROWS, BATCH_BYTES = 2**18, 2**26
+#: Bytes of the row groups that are written.
+ROW_GROUP_BYTES = 2**26
 #: Bytes that a cell takes here, however small it is in the file.
 CELL_BYTES = 8
 
@@ -59,7 +61,11 @@ def _columns(path: Path, wanted: list[str] | None, limit: int, name: str) -> dic
 
 
 def write(path: Path, blocks: Iterable[dict[str, AnyArray]]) -> None:
-    """Write blocks of records, at least one, as row groups; all of them or nothing."""
+    """Write blocks of records, at least one; all of them or nothing.
+
+    Blocks are collected to row groups of ``ROW_GROUP_BYTES``: a file describes each column of each group, and the
+    descriptions are in memory until the end.
+    """
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -75,9 +81,13 @@ def write(path: Path, blocks: Iterable[dict[str, AnyArray]]) -> None:
     remaining = iter(blocks)
     first = packed(next(remaining), None)
     with atomic_path(path) as temporary, pq.ParquetWriter(temporary, first.schema) as file:
-        file.write_table(first)
+        group = [first]
         for block in remaining:
-            file.write_table(packed(block, first.schema))
+            if sum(each.nbytes for each in group) >= ROW_GROUP_BYTES:
+                file.write_table(pa.concat_tables(group))
+                group = []
+            group.append(packed(block, first.schema))
+        file.write_table(pa.concat_tables(group))
 
 
 def _leaves(metadata: pq.FileMetaData) -> dict[str, int]:

@@ -323,17 +323,14 @@ class Fitted(Summarised):
         )
         return with_feature_regressions(mean, (rows, columns))
 
-    def informed_rows(self, entries: Observations) -> NDArray[np.bool_]:
-        """Return whether each row has entries or features.
+    def informed(self, entries: Observations) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return whether each row, and each column, has entries or features; entries are by position in the fit."""
+        rows, columns = entries.counts
+        return self._informed_rows(rows), self.transposed._informed_rows(columns)
 
-        A row has features if the fit had some and its factors are not those of an unseen row.
-
-        Parameters
-        ----------
-        entries : Observations
-            The observed entries, by position in the fit.
-        """
-        informed = entries.counts[0] > 0
+    def _informed_rows(self, counts: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """Return whether each row has entries or features, whose factors are not those of an unseen row."""
+        informed = counts > 0
         if self.members[0].maps[0].encoder is not None and not informed.all():
             found, unseen = self.scores.factors, self.factors_with_unseen
             for part, without in (

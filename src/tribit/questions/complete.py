@@ -21,6 +21,7 @@ from tribit.answers import (
 from tribit.data.axis import AnyArray, Positions, first_true, quoted_id
 from tribit.data.files import checked_path
 from tribit.data.observations import Observations
+from tribit.data.parquet import CELL_BYTES, ROW_GROUP_BYTES
 from tribit.data.tables import write_blocks
 from tribit.errors import InvalidInputError, TribitWarning, parameter, quoted, warn
 from tribit.model.completed import VALUES, CompletedCells, check_dense
@@ -124,14 +125,15 @@ class Completed(Answer):
         verbose: int = 0,
     ) -> None:
         """Write the table to a file some rows at a time, in the format of its name; ``verbose=1`` shows a bar."""
-        n_blocks, n_columns = len(self._parts()), self.columns.size
-        chunks = 0 if self.long else n_blocks * n_columns
+        n_rows, n_columns = self.shape
+        n_groups = -(-n_rows * n_columns * CELL_BYTES // ROW_GROUP_BYTES)
+        chunks = 0 if self.long else n_groups * n_columns
         if checked_path(path).suffix.lower() == ".parquet" and chunks > MAX_COLUMN_CHUNKS:
             raise InvalidInputError(
-                f"A parquet file of {n_columns} columns in {n_blocks} row groups is slow to write and to "
+                f"A parquet file of {n_columns} columns in {n_groups} row groups is slow to write and to "
                 f"read: write one record for each cell ({parameter('long', True)}), or .csv."
             )
-        with steps_bar("writing", n_blocks, shown=verbose > 0) as advance:
+        with steps_bar("writing", len(self._parts()), shown=verbose > 0) as advance:
             write_blocks(path, _advancing(self.blocks(), advance), escape_formulas=escape_formulas)
 
     def facts(self) -> dict[str, str]:
@@ -181,7 +183,8 @@ class Completed(Answer):
     def _table(self, part: slice, among: slice = slice(None)) -> dict[str, AnyArray]:
         """Return some of the rows as a wide or long table."""
         values = self._signs(self._values(part, among))
-        names, ids = self.names, self.row_ids[part]
+        names, axes = self.names, self.cells.scores.axes
+        ids = axes.rows.names(self.rows[part])
         if not self.long:
             headings = [names[0], *map(str, self.column_ids[among].tolist())]
             _check_distinct(headings)
@@ -258,7 +261,12 @@ class Complete(Question[Completed]):
             self._places(recommender, side, ids)
             for side, ids in enumerate((self.rows, self.columns))
         )
-        informed = self._informed(recommender, seen, (rows, columns))
+        known = recommender.informed_
+        if self.seen is not None and seen is not None:
+            known = fitted.informed(seen)
+        informed = known[0][rows], known[1][columns]
+        if not (informed[0].all() and informed[1].all()):
+            self._report(recommender, (rows, columns), informed)
         return Completed(
             cells,
             rows,
@@ -295,27 +303,6 @@ class Complete(Question[Completed]):
                 )
             )
         return recommender.seen_, 0
-
-    def _informed(
-        self,
-        recommender: Recommender,
-        seen: Observations | None,
-        places: tuple[Positions, Positions],
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return whether each row and each column has entries or features; all of them where no entries are known."""
-        rows, columns = (np.ones(each.size, dtype=bool) for each in places)
-        if seen is None:
-            return rows, columns
-        fitted = recommender.model_.fitted_
-        rows, columns = (
-            each.informed_rows(entries)[at]
-            for each, entries, at in zip(
-                (fitted, fitted.transposed), (seen, seen.transpose()), places, strict=True
-            )
-        )
-        if not (rows.all() and columns.all()):
-            self._report(recommender, places, (rows, columns))
-        return rows, columns
 
     def _report(
         self,

@@ -51,7 +51,8 @@ class Predictions(Answer):
     labels : array of shape (n_pairs,) or None
         The predicted label, +1 or -1; None if probabilities are not those of a like.
     basis : array of shape (n_pairs,)
-        "model"; "column alone" or "row alone" if the row or the column is unknown; "average" if both are.
+        "model"; "column alone" or "row alone" if the row or the column is unknown, or has neither entries nor features;
+        "average" if both are.
     n_skipped : int
         Number of pairs that were left out for their unknown ids.
     names : (str, str)
@@ -81,7 +82,7 @@ class Predictions(Answer):
         """Return the number of pairs."""
         counts = f"{len(self)}{skipped_remark(self.n_skipped)}"
         if unknown := int(np.count_nonzero(self.basis != BASES[1, 1])):
-            counts += f" ({unknown} with an unknown id: see basis)"
+            counts += f" ({unknown} with an unknown id or without entries: see basis)"
         return {"pairs": counts}
 
 
@@ -161,11 +162,14 @@ def predictions(
     """Return predictions at positions, -1 for an unknown row or column."""
     fitted = recommender.model_.fitted_
     known = places[0] >= 0, places[1] >= 0
+    informed = [
+        k & each[at] for k, each, at in zip(known, recommender.informed_, places, strict=True)
+    ]
     # Position -1 is the last row or column: the one for unknown ids.
     everywhere = known[0].all() and known[1].all()
     factors = fitted.scores.factors if everywhere else fitted.factors_with_unseen
     likely = fitted.scores.probability(factors.at(*places))
-    basis = BASES[known[0].astype(int), known[1].astype(int)]
+    basis = BASES[informed[0].astype(int), informed[1].astype(int)]
     return _answer(recommender, ids, likely, basis, n_skipped, names)
 
 
