@@ -31,6 +31,7 @@ COMMANDS = [
     "split",
     "info",
     "predict",
+    "complete",
     "recommend",
     "evaluate",
     "explain",
