@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tribit.cli.actions import answer_question
+from tribit.cli.answers import answer_question
 from tribit.questions import QUESTIONS
 from tribit.questions.base import fields_of
 from tribit.questions.changes import Incorporate

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from tribit.solvers.loop import Callback, Iteration
 
 #: Number of candidates at which the bar of a search is full; few searches try more.
@@ -69,12 +68,19 @@ def steps_bar(title: str, total: int, *, shown: bool) -> Iterator[Callable[[], N
 @contextmanager
 def _bar(counts: str, *, shown: bool, time_left: bool = True) -> Iterator[Progress | None]:
     """Yield a bar with counts; None if it is not to be shown or there is no terminal."""
-    console = Console(stderr=True)
-    if not (shown and console.is_terminal):
+    if not shown:
         yield None
         return
-    columns = [TextColumn("{task.description}"), BarColumn(), TextColumn(counts)]
-    times = [TimeElapsedColumn(), TimeRemainingColumn()]
-    shown_times = times if time_left else times[:1]
-    with Progress(*columns, *shown_times, console=console, transient=True) as bar:
+    import rich.console  # noqa: PLC0415 - only for a bar that is shown
+    import rich.progress  # noqa: PLC0415
+
+    console = rich.console.Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    text = rich.progress.TextColumn
+    columns = [text("{task.description}"), rich.progress.BarColumn(), text(counts)]
+    times = [rich.progress.TimeElapsedColumn(), rich.progress.TimeRemainingColumn()]
+    columns += times if time_left else times[:1]
+    with rich.progress.Progress(*columns, console=console, transient=True) as bar:
         yield bar

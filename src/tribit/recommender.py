@@ -4,71 +4,54 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
-from copy import copy
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from tribit import propensity, storage
+from tribit import storage
 from tribit.answers import as_json_values
 from tribit.checks import check_switch
 from tribit.completion.estimator import BinaryMatrixCompletion
 from tribit.completion.files import contents_of, model_of, warn_of_rho
-from tribit.data.axis import Axes
 from tribit.data.matrix_estimator import MatrixEstimator
 from tribit.data.observations import Observations
-from tribit.data.reading import Reading
 from tribit.display import ShowsFit
 from tribit.errors import (
     InvalidInputError,
     InvalidTypeError,
     TribitWarning,
-    either,
     parameter,
     warn,
 )
 from tribit.evaluation.held_out import Evaluation
-from tribit.folding.new_rows import (
-    combine_entries,
-    empty_observations,
-    place_entries,
-    scores_of_new_rows,
-)
-from tribit.model.fitted import Fitted
-from tribit.model.scores import Scores
+from tribit.fitted_recommender import FittedRecommender
 from tribit.model.spec import AUTO, is_auto
-from tribit.questions.base import asks, changes
-from tribit.questions.changes import FoldIn, Update
+from tribit.questions.base import asks
 from tribit.questions.complete import Complete
 from tribit.questions.evaluate import Evaluate
 from tribit.questions.explain import Explain
 from tribit.questions.export import Export
 from tribit.questions.info import Info, summary_of
-from tribit.questions.kinds import headings
 from tribit.questions.positions import Positions
 from tribit.questions.predict import Predict
 from tribit.questions.recommend import Recommend
 from tribit.questions.similar import Similar
 from tribit.randomness import RandomState, held_out_mask
-from tribit.ranking import CandidateRanker
-from tribit.ranking.lists import TopN
+from tribit.ranking.rate_ranker import fit_ranker
 from tribit.solvers.loop import INTERRUPTED
 from tribit.storage import Contents
 
 __all__ = ["Recommender"]
 
 
-class Recommender(ShowsFit, MatrixEstimator):
+class Recommender(FittedRecommender, ShowsFit, MatrixEstimator):
     """Recommender system: top-N lists with probabilities, intervals and explanations; saved as one file.
 
     It holds a :class:`BinaryMatrixCompletion`, which predicts likes and dislikes; a
-    :class:`tribit.ranking.CandidateRanker`, which estimates the exposure, the rate at which a row observes a column;
+    :class:`tribit.ranking.RateRanker`, which estimates the exposure, the rate at which a row observes a column;
     and the entries that both were fitted on. Lists leave these entries out, and explanations name them. Lists order
     columns by the expected likes minus ``avoid_dislikes`` times the expected dislikes.
 
@@ -91,7 +74,7 @@ class Recommender(ShowsFit, MatrixEstimator):
     ----------
     model_ : BinaryMatrixCompletion
         The fitted model.
-    ranker_ : CandidateRanker or None
+    ranker_ : RateRanker or None
         The fitted ranker.
     seen_ : Observations or None
         The entries, in the rows and columns of the model.
@@ -111,6 +94,8 @@ class Recommender(ShowsFit, MatrixEstimator):
     >>> int(recommender.recommend(2, 1).columns[0, 0])
     1
     """
+
+    model_: BinaryMatrixCompletion
 
     def __init__(
         self,
@@ -165,9 +150,8 @@ class Recommender(ShowsFit, MatrixEstimator):
         model.fit(observations, **features)
         ranker = None
         if wanted:
-            ranker = CandidateRanker(device=model.device, random_state=self.random_state)
-            ranker.fit(observations)
-        self.reading_: Reading | None = None
+            ranker = fit_ranker(observations, device=model.device, random_state=self.random_state)
+        self.reading_ = None
         summary = summary_of(model, observations)
         self._set(model, ranker, None if observations.is_remote else observations, summary)
         if parts is not None:
@@ -183,8 +167,6 @@ class Recommender(ShowsFit, MatrixEstimator):
     evaluate = asks(Evaluate)
     vectors = asks(Export)
     info = asks(Info)
-    fold_in = changes(FoldIn)
-    update = changes(Update)
 
     def predict_proba(self, rows: object, columns: object) -> NDArray[np.floating[Any]]:
         """Return the probability of a like for pairs, as :meth:`BinaryMatrixCompletion.predict_proba` does."""
@@ -198,130 +180,6 @@ class Recommender(ShowsFit, MatrixEstimator):
 
     def _html_of_fit(self) -> str | None:
         return self.info()._repr_html_() if hasattr(self, "model_") else None
-
-    @property
-    def axes_(self) -> Axes:  # type: ignore[override]
-        """Rows and columns."""
-        return self.model_.axes_
-
-    @property
-    def headings(self) -> tuple[str, str]:
-        """Headings of row and column ids in answers: those of the table of the fit."""
-        reading = self.reading_
-        return headings((None, None) if reading is None else (reading.row, reading.column))
-
-    @cached_property
-    def seen_mask_(self) -> sp.csr_array:
-        """Mask of the observed cells."""
-        advice = either(
-            "pass exclude_seen=False or the entries to leave out",
-            "pass the table of entries to leave out",
-        )
-        seen = self.require_entries("lists leave out what was seen", advice=advice)
-        return self.axes_.mask(seen, "seen has")
-
-    @cached_property
-    def informed_(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Whether each row, and each column, has entries or features; true where no entries are known."""
-        if self.seen_ is None:
-            rows, columns = (np.ones(size, dtype=bool) for size in self.shape_)
-            return rows, columns
-        return self.model_.fitted_.informed(self.seen_)
-
-    @cached_property
-    def top_n_(self) -> TopN:
-        """Top-N lists, prepared for repeated questions."""
-        return TopN(self.model_.scores_, self.ranker_, self.model_.device)
-
-    def new_rows(self, entries: Observations) -> tuple[Scores, TopN]:
-        """Return the scores and the lists of new rows alone, at the cost of these rows.
-
-        They equal those of :meth:`fold_in`, which also copies the entries of every other row. ``entries`` are in the
-        columns of the model, matched by id if it has ids.
-        """
-        model = self.with_rho().model_
-        columns = self.axes_.columns.match(
-            entries.axes.columns, "the entries have", "pass entries of the same columns"
-        )
-        here = np.flatnonzero(columns[entries.columns] >= 0)
-        given = place_entries(
-            entries.take(here) if here.size else empty_observations(*entries.axes),
-            entries.rows[here],
-            columns[entries.columns[here]],
-            entries.axes.rows,
-            self.axes_.columns,
-        )
-        scores = scores_of_new_rows(model.fitted_, given, n_jobs=model.n_jobs)
-        ranker = None if self.ranker_ is None else self.ranker_.with_rows(given)
-        seen = given.axes.mask(given, "the rows have")
-        return scores, TopN(scores, ranker, model.device, seen)
-
-    def replace(
-        self, *, fitted: Fitted, entries: Observations | None = None, new: int | None = None
-    ) -> Self:
-        """Return a copy with another result of a fit and further entries; every change is made here.
-
-        Parameters
-        ----------
-        fitted : Fitted
-            The result.
-        entries : Observations or None
-            Further entries; a new label replaces the old one.
-        new : int or None
-            The axis of a fold-in, 0 for rows and 1 for columns; without ids all of its entries are new. The ranker of
-            the fit ranks new rows; after any other change it is fitted again.
-        """
-        again = type(self)(**self.get_params(deep=False))
-        again.reading_ = self.reading_
-        model = self.model_.with_fitted(fitted)
-        if self.seen_ is None:
-            return again._set(model, None, None, self.summary_, self.evaluation_)
-        seen = combine_entries(self.seen_, entries, fitted.axes, new)
-        ranker = self.ranker_
-        if ranker is not None and new == 0:
-            ranker = ranker_from(ranker.arrays(), seen)
-        elif ranker is not None:
-            seed = self.random_state if isinstance(self.random_state, int) else 0
-            ranker = CandidateRanker(random_state=seed).fit(seen)
-        summary = {**summary_of(model, seen), "validation": self.summary_.get("validation")}
-        return again._set(model, ranker, seen, summary, self.evaluation_)
-
-    def with_rho(self) -> Self:
-        """Return the recommender with the model of the mask, which files do not keep, fitted again."""
-        model, seen = self.model_, self.seen_
-        if model.rho_ is not None or seen is None or not model.spec_.uses_unobserved:
-            return self
-        name = "low-rank" if is_auto(model.rho) else model.rho
-        rho = propensity.fit_propensity(
-            name, seen, n_jobs=model.n_jobs, random_state=0, backend=model.backend
-        )
-        again = copy(self)
-        again.model_ = model.with_fitted(model.fitted_.with_rho(rho))
-        return again
-
-    def require_entries(self, reason: str, *, advice: str = "") -> Observations:
-        """Return the entries, or raise an error with the reason and, if not only a new fit helps, advice."""
-        if self.seen_ is not None:
-            return self.seen_
-        fit = either(
-            "fit a Recommender with keep_seen=True", "fit it with tribit fit, and without --no-seen"
-        )
-        raise InvalidInputError(
-            f"The file keeps no entries, and {reason}: {f'{advice}, or ' if advice else ''}{fit}."
-        )
-
-    def match_fit_counts(self, entries: Observations) -> bool:
-        """Return whether the entries have as many likes and dislikes as those of the fit; warn if they have not."""
-        counts = {"likes": entries.n_likes, "dislikes": entries.n_dislikes}
-        if all(self.summary_.get(name, count) == count for name, count in counts.items()):
-            return bool(entries.n_likes and entries.n_dislikes)
-        warn(
-            TribitWarning(
-                "The entries are not those of the fit, so that no ranker can be fitted: lists are in the order of the "
-                "probability of a like."
-            )
-        )
-        return False
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the recommender to one safetensors file, which :meth:`load` and the command line read.
@@ -344,22 +202,9 @@ class Recommender(ShowsFit, MatrixEstimator):
         warn_of_rho(self.model_)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a recommender that :meth:`save` or ``tribit fit`` wrote; a model file gives one with a model alone."""
-        return storage.read(path, cls._of)
-
-    @classmethod
     def _of(cls, contents: Contents) -> Self:
         found = cls(ranker=contents.ranker is not None, keep_seen=contents.entries is not None)
-        model, ranker = model_of(contents), None
-        if contents.ranker is not None and contents.entries is not None:
-            ranker = ranker_from(contents.ranker, contents.entries)
-        reading = contents.reading
-        found.reading_ = None if reading is None else Reading.from_json(reading)
-        evaluation = None
-        if contents.evaluation is not None:
-            evaluation = Evaluation.from_dict(contents.evaluation)
-        return found._set(model, ranker, contents.entries, contents.summary or {}, evaluation)
+        return found._set_contents(contents, model_of(contents))
 
     def _unfitted_model(self) -> BinaryMatrixCompletion:
         if self.model is None:
@@ -383,20 +228,6 @@ class Recommender(ShowsFit, MatrixEstimator):
                 return again.evaluate(test)
         warn(TribitWarning("Interrupted before the evaluation on the entries that were held out."))
         return None
-
-    def _set(
-        self,
-        model: BinaryMatrixCompletion,
-        ranker: CandidateRanker | None,
-        seen: Observations | None,
-        summary: dict[str, Any],
-        evaluation: Evaluation | None = None,
-    ) -> Self:
-        self.model_, self.ranker_, self.seen_, self.summary_ = model, ranker, seen, summary
-        self.evaluation_ = evaluation
-        for name in ("seen_mask_", "informed_", "top_n_"):  # cached for another fit
-            self.__dict__.pop(name, None)
-        return self
 
 
 def wants_ranker(ranker: object, observations: Observations) -> bool:
@@ -430,12 +261,3 @@ def split_for_evaluation(
                 f"{given} puts every {label} into the test set; hold out fewer entries."
             )
     return train, test
-
-
-def ranker_from(arrays: Mapping[str, Any], seen: Observations) -> CandidateRanker:
-    """Return a ranker from the arrays of a file."""
-    try:
-        found: CandidateRanker = CandidateRanker.from_arrays(arrays, seen)
-    except (LookupError, ValueError) as error:
-        raise InvalidInputError(f"the ranker is damaged ({error})") from None
-    return found

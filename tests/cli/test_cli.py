@@ -650,7 +650,7 @@ def test_a_fit_that_says_it_was_interrupted_is_not_written(run, monkeypatch, rat
 @pytest.mark.parametrize("command", ["predict", "evaluate", "recommend"])
 def test_ctrl_c_in_any_command_is_one_sentence(run, monkeypatch, tmp_path, command):
     monkeypatch.setattr(
-        "tribit.cli.actions.answer_question", lambda *_: signal.raise_signal(signal.SIGINT)
+        "tribit.cli.answers.answer_question", lambda *_: signal.raise_signal(signal.SIGINT)
     )
     out = [] if command == "evaluate" else ["-o", tmp_path / "out.csv"]
     code, _, err = run(command, tmp_path / "model", tmp_path / "table.csv", *out)

@@ -213,7 +213,7 @@ def test_what_nobody_foresaw_is_not_hidden(run, model, ratings, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError("a mistake of ours")
 
-    monkeypatch.setattr("tribit.cli.actions.answer_question", broken)
+    monkeypatch.setattr("tribit.cli.answers.answer_question", broken)
     with pytest.raises(ZeroDivisionError):
         main(["evaluate", str(model), str(ratings)])
 
@@ -229,7 +229,7 @@ def test_what_the_system_refuses_is_one_line(run, model, ratings, monkeypatch, e
     def refuse(*_, **__):
         raise error
 
-    monkeypatch.setattr("tribit.cli.actions.answer_question", refuse)
+    monkeypatch.setattr("tribit.cli.answers.answer_question", refuse)
     assert_refused(run("evaluate", model, ratings), match)
 
 

@@ -19,6 +19,14 @@ from tribit.errors import InvalidInputError, InvalidTypeError
 LONG = Reading(row="user", column="item", value="opinion")
 
 
+@pytest.fixture(autouse=True)
+def blocks_of_any_size():
+    """Let pyarrow read small blocks too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_formats, "MIN_BLOCK_BYTES", 0)
+        yield
+
+
 @pytest.fixture
 def write(tmp_path):
     def call(text, name="r.csv", encoding="utf-8"):

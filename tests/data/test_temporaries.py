@@ -138,7 +138,7 @@ def test_a_command_that_is_told_to_end_leaves_no_temporary_file(tmp_path, number
     code = (
         "import sys, time\n"
         "from tribit import cli\n"
-        "from tribit.cli import actions\n"
+        "from tribit.cli import answers\n"
         "from tribit.data.files import atomic_path\n"
         "class Answer:\n"
         "    def check(self):\n"
@@ -148,7 +148,7 @@ def test_a_command_that_is_told_to_end_leaves_no_temporary_file(tmp_path, number
         "            temporary.write_text('half')\n"
         "            print('writing', flush=True)\n"
         "            time.sleep(60)\n"
-        "actions.answer_question = lambda *_: Answer()\n"
+        "answers.answer_question = lambda *_: Answer()\n"
         f"cli.main(['predict', 'model', 'pairs.csv', '-o', {str(tmp_path / 'scores.csv')!r}])\n"
     )
     with subprocess.Popen(

@@ -4,9 +4,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, cross_validate, evaluate
+from tribit import (
+    BinaryMatrixCompletion,
+    InvalidInputError,
+    InvalidTypeError,
+    Observations,
+    cross_validate,
+    evaluate,
+)
 from tribit.evaluation import cross_validation as module
 from tribit.ranking import CandidateRanker
+from tribit.ranking.rate_ranker import fit_ranker
 from tribit.solvers.loop import INTERRUPTED
 
 RNG = np.random.default_rng(0)
@@ -64,6 +72,12 @@ def test_features_and_a_ranker_go_to_every_fit():
     plain = cross_validate(MODEL, A, 2, 0, n=3)
     assert found.means["log_loss"] != pytest.approx(plain.means["log_loss"], abs=1e-6)
     assert all(each.ranked and each.lists.n == 3 for each in found.evaluations)
+
+
+def test_a_fitted_ranker_cannot_be_fitted_to_each_fold():
+    ranker = fit_ranker(Observations.from_matrix(A), random_state=0)
+    with pytest.raises(InvalidTypeError, match="RateRanker; pass a CandidateRanker"):
+        cross_validate(MODEL, A, 2, 0, ranker=ranker)
 
 
 @pytest.mark.parametrize("how", ["in the evaluation", "in the fit"])

@@ -1,18 +1,18 @@
-"""Actions of the commands, for paths and typed values: fit a table, ask, update or report on a saved recommender."""
+"""Actions of the commands that fit, update or report, for paths and typed values."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tribit.cli.answers import read_records
 from tribit.completion.estimator import BinaryMatrixCompletion
-from tribit.data.reading import Reading, Records
+from tribit.data.reading import Reading
 from tribit.errors import InvalidInputError, parameter
 from tribit.model.spec import AUTO
-from tribit.questions import QUESTIONS, kinds
-from tribit.questions.base import OMIT, Field, fields_of
+from tribit.questions import kinds
 from tribit.questions.changes import Incorporate
 from tribit.recommender import Recommender
 
@@ -145,84 +145,12 @@ def _check_rules(reading: Reading) -> None:
         )
 
 
-def answer_question(name: str, model: Path, values: dict[str, Any], rules: dict[str, Any]) -> Any:
-    """Return the answer of a saved recommender, after changes by new entries and features.
-
-    ``values`` are those of the command's options; ``rules`` replace rules of reading of the fit.
-    """
-    question = QUESTIONS[name].load()
-    fields_given = [
-        each
-        for each in fields_of(question)
-        if each.default_of("command") is not OMIT and each.name in values
-    ]
-    for each in fields_given:
-        if kinds.kind_of(each.hint) is None:
-            each.check(values[each.name])  # before the work
-    recommender = Recommender.load(model)
-    given = {
-        each.name: _parse(each, values[each.name], recommender, rules) for each in fields_given
-    }
-    if question.after_changes:
-        change = Incorporate(
-            **{
-                each.name: _parse(each, values.get(each.name), recommender, rules)
-                for each in fields_of(Incorporate)
-            }
-        )
-        if "rows" in given and given["rows"] is None and given.get("columns") is None:
-            given["rows"] = change.rows(recommender)
-        if "exclude_seen" in given and recommender.seen_ is None and change.entries is not None:
-            given["exclude_seen"] = given["exclude_seen"] or change.entries
-        recommender = change.apply(recommender)
-    for each in fields_given:
-        ids = given[each.name]
-        if kinds.kind_of(each.hint) is kinds.IDS and ids is not None and not each.about.argument:
-            axis = recommender.axes_[0 if each.name == "rows" else 1]
-            given[each.name] = ids.split(axis)
-    known = {
-        each.name: each.default_of("command")
-        for each in fields_of(question)
-        if each.default_of("command") not in (OMIT, MISSING)
-    }
-    known |= {
-        each.name: given[each.name]
-        for each in fields_given
-        # None is the default for ids and tables, and "none" for a plain value.
-        if given[each.name] is not None or kinds.kind_of(each.hint) is None
-    }
-    return question(**known).answer(recommender)
-
-
-def _parse(of: Field, value: Any, recommender: Recommender, rules: dict[str, Any]) -> Any:
-    """Return the value of a field for typed words: ids as texts, paths as records or tables."""
-    kind = kinds.kind_of(of.hint)
-    if value is None or kind is None:
-        return value
-    if kind is kinds.IDS:
-        texts = (value,) if isinstance(value, str) else tuple(value)
-        return kinds.Texts(texts) if texts else None
-    if kind is kinds.TABLE:
-        return kinds.features_from(value, rules.get("max_size"))
-    return _read(recommender, value, rules, pairs=kind is kinds.PAIRS)
-
-
-def _read(
-    recommender: Recommender, path: Path, rules: dict[str, Any], *, pairs: bool = False
-) -> Records:
-    """Return the records of a table, or its pairs of ids alone, read as that of the fit but for some rules."""
-    changed = {name: value for name, value in rules.items() if name != "max_size"}
-    reading = kinds.reading_for(recommender, **changed)
-    read = reading.pairs if pairs else reading.records
-    return read(path, max_size=rules.get("max_size"))
-
-
 def update_file(
     model: Path, file: Path, out: Path, tables: tuple[Path | None, ...], rules: dict[str, Any]
 ) -> tuple[Recommender, Recommender]:
     """Write a recommender with the entries of a further table; return the one before and the new one."""
     before = Recommender.load(model)
-    records = _read(before, file, rules)
+    records = read_records(before, file, rules)
     features = (kinds.features_from(path, rules.get("max_size")) for path in tables)
     after = Incorporate(records, *features).apply(before)
     after.save(out)
@@ -238,6 +166,6 @@ def report_file(
     recommender = Recommender.load(model)
     entries, n_skipped = None, 0
     if test is not None:
-        records = _read(recommender, test, rules)
+        records = read_records(recommender, test, rules)
         entries, n_skipped = kinds.known_entries(recommender, records, unknown)
     return write_report(recommender, out, entries, **options), n_skipped

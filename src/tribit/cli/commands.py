@@ -283,7 +283,7 @@ def _add_command(name: str, entry: Entry) -> None:
         escape_formulas: EscapeFormulas = None,
         as_json: Json = False,
     ) -> None:
-        from tribit.cli.actions import answer_question  # noqa: PLC0415 - help should not wait
+        from tribit.cli.answers import answer_question  # noqa: PLC0415 - help should not wait
 
         if as_json and out is not None:
             raise typer.BadParameter("--json prints and --out writes the answer; pass one of them.")

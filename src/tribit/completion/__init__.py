@@ -1,5 +1,8 @@
-"""The estimator :class:`BinaryMatrixCompletion`, its fit and its files."""
+"""The estimator :class:`BinaryMatrixCompletion`, its fit and its files.
 
-from tribit.completion.estimator import BinaryMatrixCompletion
+The names are listed in ``__init__.pyi``: whoever asks a saved recommender does not need the estimator.
+"""
 
-__all__ = ["BinaryMatrixCompletion"]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from copy import copy, deepcopy
+from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,22 +14,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from tribit.backends import SUMS
 from tribit.checks import check_choice, check_count, check_switch
+from tribit.completion.fitted_model import FittedModel
 from tribit.completion.transformer import RowTransformer
 from tribit.data.observations import Observations, as_observations
 from tribit.display import ShowsFit, html_facts
 from tribit.errors import InvalidInputError
 from tribit.factor_model import FactorModel
 from tribit.metrics.entries import SCORINGS
-from tribit.model.calibration import CALIBRATORS, Calibrator
+from tribit.model.calibration import CALIBRATORS
 from tribit.model.factors import Factors
 from tribit.model.fitted import Fitted
 from tribit.model.links import Link
 from tribit.model.risks import Missingness
-from tribit.model.scores import Scores
-from tribit.model.spec import AUTO, Auto, ModelSpec, is_auto
+from tribit.model.spec import AUTO, Auto, is_auto
 from tribit.randomness import RandomState
-from tribit.selection.record import Search
-from tribit.solvers import Callback, Iteration, Solver, Stopping
+from tribit.solvers import Callback, Solver, Stopping
 
 if TYPE_CHECKING:
     from tribit.explain import Explanation
@@ -97,12 +96,7 @@ class FitOptions:
                 check(each.name, value)
 
 
-def _hyperparameter(name: str) -> Any:
-    """Return the property of a hyperparameter of the fitted model."""
-    return property(lambda self: getattr(self.fitted_.spec, name), doc=f"The value of {name}.")
-
-
-class BinaryMatrixCompletion(ShowsFit, RowTransformer, FactorModel):
+class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel):  # type: ignore[override]
     """Matrix factorization of likes and dislikes, which also learns from the unobserved entries.
 
     Minimises over low-rank ``X = U V' + intercepts``
@@ -361,18 +355,6 @@ class BinaryMatrixCompletion(ShowsFit, RowTransformer, FactorModel):
         self.verbose = verbose
         self.callback = callback
 
-    gammas_ = _hyperparameter("gammas")
-    rank_ = _hyperparameter("rank")
-    radius_ = _hyperparameter("radius")
-    alpha_ = _hyperparameter("alpha")
-    l2_ = _hyperparameter("l2")
-    l2_intercept_ = _hyperparameter("l2_intercept")
-    implicit_features_ = _hyperparameter("implicit_features")
-    l2_implicit_ = _hyperparameter("l2_implicit")
-    activity_floor_ = _hyperparameter("activity_floor")
-    side_features_ = _hyperparameter("side_features")
-    l2_side_ = _hyperparameter("l2_side")
-
     def __sklearn_clone__(self) -> Self:
         """Return an unfitted copy in which the model for ``imputed`` stays fitted, unlike in scikit-learn's clone."""
         given = self.get_params(deep=False)
@@ -576,81 +558,6 @@ class BinaryMatrixCompletion(ShowsFit, RowTransformer, FactorModel):
             return None
         fit = {"fit": f"{self.n_iter_} iterations ({self.stop_reason_})"}
         return html_facts(type(self).__name__, {**self.fitted_.facts(), **fit})
-
-    def with_fitted(self, fitted: Fitted) -> Self:
-        """Return a copy with the result of another fit, and the same parameters and record."""
-        again = copy(self)
-        again.fitted_ = fitted
-        return again
-
-    @property
-    def scores_(self) -> Scores:  # type: ignore[override]
-        """Scores of the fit."""
-        return self.fitted_.scores
-
-    @property
-    def unknowns_(self) -> Factors:
-        """The unknowns of the minimisation."""
-        return self.fitted_.unknowns
-
-    @property
-    def spec_(self) -> ModelSpec:
-        """The fitted model with its hyperparameters."""
-        return self.fitted_.spec
-
-    @property
-    def n_fits_(self) -> int:
-        """Number of fits whose mean the model is."""
-        return len(self.fitted_.members)
-
-    @property
-    def calibration_(self) -> Calibrator | None:
-        """The map from ``x`` to probabilities."""
-        return self.fitted_.calibrator
-
-    @property
-    def rho_(self) -> float | Missingness | None:
-        """The probability that an entry is unobserved."""
-        return self.fitted_.rho
-
-    @rho_.setter
-    def rho_(self, rho: float | Missingness) -> None:
-        self.fitted_ = self.fitted_.with_rho(rho)
-
-    @property
-    def search_(self) -> Search | None:
-        """The search."""
-        return self.record_.search
-
-    @property
-    def history_(self) -> list[Iteration]:
-        """A record of each iteration."""
-        return list(self.record_.history)
-
-    @property
-    def objective_(self) -> float:
-        """The objective at the solution."""
-        return self.record_.objective
-
-    @property
-    def backend_(self) -> str | None:
-        """The computation of sums over all entries."""
-        return self.record_.backend
-
-    @property
-    def n_iter_(self) -> int:
-        """Iterations of the refit on all data."""
-        return self.record_.n_iter
-
-    @property
-    def converged_(self) -> bool:
-        """Whether the tolerance was reached."""
-        return self.record_.converged
-
-    @property
-    def stop_reason_(self) -> str:
-        """The reason why the solver stopped."""
-        return self.record_.stop_reason
 
     def _factors(self) -> Factors:
         return self.fitted_.factors

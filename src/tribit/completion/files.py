@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from tribit import propensity, storage
+from tribit import storage
 from tribit.backends import check_dtype
 from tribit.completion.estimator import BinaryMatrixCompletion, check_options
-from tribit.data.labels import check_like_at
 from tribit.errors import InvalidInputError, TribitWarning, parameter, warn
 from tribit.model.links import LINKS
 from tribit.model.risks import Missingness
-from tribit.model.spec import AUTO, CHOOSABLE, ModelSpec, is_auto
+from tribit.model.spec import CHOOSABLE, ModelSpec, is_auto
 from tribit.solvers import SOLVERS, as_solver
 from tribit.storage import Contents
 from tribit.storage.file_format import DAMAGE_ERRORS, reason_of
@@ -160,10 +159,7 @@ def check_parameters(model: BinaryMatrixCompletion) -> None:
     check_options(model)
     if not is_auto(model.solver):
         as_solver(model.solver)
-    if model.like_at is not None:
-        check_like_at(model.like_at)
-    if isinstance(model.rho, str) and model.rho not in (*propensity.NAMES, AUTO):
-        raise propensity.unknown_name_error(model.rho)
+    model.check_reused()
     chosen = {
         name: getattr(model, f"{name}_")
         for name in CHOOSABLE

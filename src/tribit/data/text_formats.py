@@ -1,6 +1,6 @@
 """Tables of text with a record on each line: delimited text (CSV, TSV and their like) and JSON lines.
 
-pyarrow reads blocks of plain lines; Python reads the others one by one, and its errors name the line.
+pyarrow reads large blocks of plain lines; Python reads the others one by one, and its errors name the line.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ DELIMITERS = ("\t", ",", ";", "|", "::", WHITE_SPACE)
 DELIMITER_NAMES = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": WHITE_SPACE}
 #: Records from which the delimiter is guessed: a header and some more, so that a mark inside a name does not decide.
 SAMPLE_RECORDS = 20
+#: Size from which blocks are read by pyarrow: its import takes as long as reading so many bytes by Python.
+MIN_BLOCK_BYTES = 2**19
 #: Control character that replaces a delimiter of more than one byte, which pyarrow does not split at.
 UNIT_SEPARATOR = "\x1f"
 #: White space that is not one space between two fields, in a text of ASCII.
@@ -72,12 +74,12 @@ class _TextRecords(ABC, Generic[Content]):
         """Return the columns of a block; None where a line is no plain record."""
 
     def collect(self, lines: Lines) -> None:
-        """Add the remaining lines: blocks of plain records in a tenth of the time, others one by one."""
+        """Add the remaining lines: large blocks of plain records in a tenth of the time, others one by one."""
         left = True
         while left:
             block = lines.block()
             if block is not None:
-                if self._add_block(block):
+                if len(block.data) >= MIN_BLOCK_BYTES and self._add_block(block):
                     continue
                 lines.give_back()
             left = False

@@ -164,6 +164,10 @@ def cross_validate(
         raise InvalidTypeError(
             f"model is of type {type(model).__name__}; pass a BinaryMatrixCompletion, such as that of a Recommender."
         )
+    if ranker is not None and not hasattr(ranker, "fit"):
+        raise InvalidTypeError(
+            f"ranker is of type {type(ranker).__name__}; pass a CandidateRanker, which is fitted without each fold."
+        )
     observations = as_observations(X, like_at=getattr(model, "like_at", None))
     n_entries = observations.n_observed
     folds = check_count("folds", folds, 2, n_entries, meaning="the number of entries")

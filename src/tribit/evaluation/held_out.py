@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from tribit import completion
 from tribit.answers import Answer
 from tribit.checks import check_between, check_count
-from tribit.completion.estimator import BinaryMatrixCompletion
 from tribit.data.axis import AnyArray, Axes
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
@@ -371,12 +371,12 @@ def base_rate_scores(train: Observations, n: int) -> tuple[ByProbability, np.nda
     return known_probabilities(np.full(n, rate)), np.zeros(n)
 
 
-def fit_biases(train: Observations) -> BinaryMatrixCompletion:
+def fit_biases(train: Observations) -> completion.BinaryMatrixCompletion:
     """Fit row and column biases to the labels; with one label alone, to whether an entry was observed."""
     gammas = (float(train.n_likes > 0 and train.n_dislikes > 0), 0.0, 0.0)
     if not gammas[0]:
         gammas = (0.0, 1.0, 0.0) if train.n_likes else (0.0, 0.0, 1.0)
-    return BinaryMatrixCompletion(
+    return completion.BinaryMatrixCompletion(
         gammas,
         rho=0.0,
         rank=0,

@@ -26,18 +26,24 @@ from typing import (
     get_type_hints,
 )
 
-from sklearn.utils.validation import check_is_fitted
-
-from tribit.checks import check_between, check_choice, check_count, check_not_negative, check_switch
+from tribit.checks import (
+    check_between,
+    check_choice,
+    check_count,
+    check_fitted,
+    check_not_negative,
+    check_switch,
+)
 
 if TYPE_CHECKING:
-    from tribit.recommender import Recommender
+    from tribit.fitted_recommender import FittedRecommender
 
 __all__ = ["OMIT", "Change", "Field", "Question", "asks", "changes", "option", "with_signature"]
 
 A = TypeVar("A")
 P = ParamSpec("P")
 Made = TypeVar("Made", bound=Callable[..., Any])
+Changed = TypeVar("Changed", bound="FittedRecommender")
 
 #: Default of the command line or the service: the same as in Python.
 SAME: Any = object()
@@ -152,7 +158,7 @@ class Question(_Checked, ABC, Generic[A]):
     after_changes: ClassVar[bool] = True
 
     @abstractmethod
-    def answer(self, recommender: Recommender) -> A:
+    def answer(self, recommender: FittedRecommender) -> A:
         """Return the answer."""
 
 
@@ -160,27 +166,25 @@ class Change(_Checked, ABC):
     """A change of a fitted recommender, made in a copy."""
 
     @abstractmethod
-    def apply(self, recommender: Recommender) -> Recommender:
+    def apply(self, recommender: Changed) -> Changed:
         """Return the changed copy."""
 
 
-def asks(question: Callable[P, Question[A]]) -> Callable[Concatenate[Recommender, P], A]:
+def asks(question: Callable[P, Question[A]]) -> Callable[Concatenate[FittedRecommender, P], A]:
     """Return the method of a recommender that asks a question."""
 
-    def method(self: Recommender, /, *args: P.args, **kwargs: P.kwargs) -> A:
-        check_is_fitted(self)
+    def method(self: FittedRecommender, /, *args: P.args, **kwargs: P.kwargs) -> A:
+        check_fitted(self)
         return question(*args, **kwargs).answer(self)
 
     return _as_method(method, question)
 
 
-def changes(
-    change: Callable[P, Change],
-) -> Callable[Concatenate[Recommender, P], Recommender]:
+def changes(change: Callable[P, Change]) -> Callable[Concatenate[Changed, P], Changed]:
     """Return the method of a recommender that makes a change."""
 
-    def method(self: Recommender, /, *args: P.args, **kwargs: P.kwargs) -> Recommender:
-        check_is_fitted(self)
+    def method(self: Changed, /, *args: P.args, **kwargs: P.kwargs) -> Changed:
+        check_fitted(self)
         return change(*args, **kwargs).apply(self)
 
     return _as_method(method, change)

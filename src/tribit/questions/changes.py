@@ -11,7 +11,7 @@ from tribit.data.reading import Records
 from tribit.errors import InvalidInputError
 from tribit.folding import entries_at_known, fold_in, update
 from tribit.folding.new_rows import AXES, PRIORS
-from tribit.questions.base import Change, option
+from tribit.questions.base import Change, Changed, option
 from tribit.questions.kinds import (
     Entries,
     Table,
@@ -23,7 +23,7 @@ from tribit.questions.kinds import (
 )
 
 if TYPE_CHECKING:
-    from tribit.recommender import Recommender
+    from tribit.fitted_recommender import FittedRecommender
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class FoldIn(Change):
     prior: str = option("new", "Penalty for the new rows.", choices=tuple(PRIORS))
     unknown: str = unknown_option(of="columns of the entries")
 
-    def apply(self, recommender: Recommender) -> Recommender:
+    def apply(self, recommender: Changed) -> Changed:
         """Return the changed copy."""
         given = None
         if self.entries is not None:
@@ -75,7 +75,7 @@ class Update(Change):
     row_features: Table | None = option(None, "Features of new rows.")
     column_features: Table | None = option(None, "Features of new columns.")
 
-    def apply(self, recommender: Recommender) -> Recommender:
+    def apply(self, recommender: Changed) -> Changed:
         """Return the changed copy."""
         seen = recommender.require_entries(
             "an update solves again for rows and columns from all their entries"
@@ -111,7 +111,7 @@ class Incorporate(Change):
     )
     column_features: Table | None = option(None, "Table of features of new columns, as in the fit.")
 
-    def apply(self, recommender: Recommender) -> Recommender:
+    def apply(self, recommender: Changed) -> Changed:
         """Return the changed copy."""
         if self.entries is None and self.row_features is None and self.column_features is None:
             return recommender
@@ -136,7 +136,7 @@ class Incorporate(Change):
                 recommender = recommender.fold_in(axis=AXES[side], **{name: others})
         return recommender
 
-    def rows(self, recommender: Recommender) -> Texts | None:
+    def rows(self, recommender: FittedRecommender) -> Texts | None:
         """Return the rows that the tables add or have entries of; None without any."""
         found: list[str] = []
         if isinstance(self.entries, Records):
@@ -149,7 +149,7 @@ class Incorporate(Change):
         return Texts(tuple(dict.fromkeys(found))) if found else None
 
 
-def _with_entries(recommender: Recommender, entries: object, tables: list[Any]) -> Recommender:
+def _with_entries(recommender: Changed, entries: object, tables: list[Any]) -> Changed:
     given: Observations = new_entries(recommender, entries)
     known = [
         ours.match(theirs, "the table has", "give ids") >= 0

@@ -31,7 +31,7 @@ from tribit.questions.kinds import Entries, Ids, find_or_warn, known_entries, un
 from tribit.questions.predict import BASES
 
 if TYPE_CHECKING:
-    from tribit.recommender import Recommender
+    from tribit.fitted_recommender import FittedRecommender
 
 #: Cells of a wide and of a long table that are computed and written at a time: some 100 MB with ids and texts.
 WIDE_BLOCK_CELLS, LONG_BLOCK_CELLS = 2**21, 2**18
@@ -239,7 +239,7 @@ class Complete(Question[Completed]):
     long: bool = option(False, "Return one record for each cell, with its basis.")
     unknown: str = unknown_option()
 
-    def answer(self, recommender: Recommender) -> Completed:
+    def answer(self, recommender: FittedRecommender) -> Completed:
         """Return the completed table."""
         fitted = recommender.model_.fitted_
         if self.threshold is not None and self.what != "sign":
@@ -278,14 +278,14 @@ class Complete(Question[Completed]):
             recommender.headings,
         )
 
-    def _places(self, recommender: Recommender, side: int, ids: Any) -> Positions:
+    def _places(self, recommender: FittedRecommender, side: int, ids: Any) -> Positions:
         """Return the positions of the known ones of some rows (``side`` 0) or columns (1); None for all."""
         if ids is None:
             return np.arange(recommender.shape_[side])
         places = find_or_warn(recommender, side, ids, self.unknown)
         return places[places >= 0]
 
-    def _entries(self, recommender: Recommender) -> tuple[Observations | None, int]:
+    def _entries(self, recommender: FittedRecommender) -> tuple[Observations | None, int]:
         """Return the observed entries, None if they are unknown and not needed, and the number left out."""
         if self.seen is not None:
             return known_entries(recommender, self.seen, "skip")
@@ -306,7 +306,7 @@ class Complete(Question[Completed]):
 
     def _report(
         self,
-        recommender: Recommender,
+        recommender: FittedRecommender,
         places: tuple[Positions, Positions],
         informed: tuple[NDArray[np.bool_], NDArray[np.bool_]],
     ) -> None:

@@ -14,7 +14,7 @@ from tribit.questions.base import Question, option
 from tribit.questions.kinds import Entries, known_entries, new_entries
 
 if TYPE_CHECKING:
-    from tribit.recommender import Recommender
+    from tribit.fitted_recommender import FittedRecommender
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Evaluate(Question[Evaluation]):
         choices=("error", "skip"),
     )
 
-    def answer(self, recommender: Recommender) -> Evaluation:
+    def answer(self, recommender: FittedRecommender) -> Evaluation:
         """Return the measures."""
         n_skipped = 0
         if isinstance(self.test, Records) or self.unknown == "skip":

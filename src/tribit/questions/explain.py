@@ -27,7 +27,7 @@ from tribit.questions.kinds import (
 from tribit.questions.predict import ANSWERED, BASES
 
 if TYPE_CHECKING:
-    from tribit.recommender import Recommender
+    from tribit.fitted_recommender import FittedRecommender
 
 #: Reason in the error of a recommender without entries.
 REASON = "explanations name entries"
@@ -47,7 +47,7 @@ class Explain(Question[Explanation]):
     )
     unknown: str = unknown_option("the known row or column alone", choices=("popularity", "error"))
 
-    def answer(self, recommender: Recommender) -> Explanation:
+    def answer(self, recommender: FittedRecommender) -> Explanation:
         """Return the explanation."""
         row = self.row
         if (row is None) == (self.entries is None) or self.column is None:

@@ -28,7 +28,7 @@ from tribit.errors import InvalidInputError, parameter, quoted
 from tribit.questions.base import OMIT, Question, option
 
 if TYPE_CHECKING:
-    from tribit.recommender import Recommender
+    from tribit.fitted_recommender import FittedRecommender
 
 ENDINGS = (".npz", ".parquet")
 
@@ -116,7 +116,7 @@ class Export(Question[Vectors]):
 
     after_changes = False
 
-    def answer(self, recommender: Recommender) -> Vectors:
+    def answer(self, recommender: FittedRecommender) -> Vectors:
         """Return the vectors."""
         if not (self.rows or self.columns):
             raise InvalidInputError(

@@ -19,9 +19,9 @@ from tribit.questions.base import Question
 from tribit.selection.record import DONE, HeldOut
 
 if TYPE_CHECKING:
-    from tribit.completion.estimator import BinaryMatrixCompletion
+    from tribit.completion.fitted_model import FittedModel
     from tribit.data.observations import Observations
-    from tribit.recommender import Recommender
+    from tribit.fitted_recommender import FittedRecommender
 
 #: Packages whose versions a saved recommender records.
 PACKAGES = ("tribit", "numpy", "scipy", "scikit-learn")
@@ -79,12 +79,12 @@ class Info(Question[Facts]):
 
     after_changes = False
 
-    def answer(self, recommender: Recommender) -> Facts:
+    def answer(self, recommender: FittedRecommender) -> Facts:
         """Return the facts."""
         return Facts(facts_of(recommender), recommender.summary_, recommender.evaluation_)
 
 
-def summary_of(model: BinaryMatrixCompletion, seen: Observations) -> dict[str, Any]:
+def summary_of(model: FittedModel, seen: Observations) -> dict[str, Any]:
     """Return facts about the data and the fit, as JSON can hold them."""
     counts = seen.counts
     return {
@@ -103,7 +103,7 @@ def summary_of(model: BinaryMatrixCompletion, seen: Observations) -> dict[str, A
     }
 
 
-def _validation(model: BinaryMatrixCompletion, seen: Observations) -> dict[str, Any] | None:
+def _validation(model: FittedModel, seen: Observations) -> dict[str, Any] | None:
     """Return the measures of the chosen model and of the baselines on the validation set of the search."""
     search = model.search_
     if search is None or search.held_out is None:
@@ -128,7 +128,7 @@ def _validation(model: BinaryMatrixCompletion, seen: Observations) -> dict[str, 
     }
 
 
-def facts_of(recommender: Recommender) -> dict[str, str]:
+def facts_of(recommender: FittedRecommender) -> dict[str, str]:
     """Return names and facts, in the order of printing."""
     model, summary = recommender.model_, recommender.summary_
     facts = {"rows x columns": "{} x {}".format(*model.shape_)}
@@ -177,7 +177,7 @@ def _listed(measures: dict[str, Any]) -> str:
     )
 
 
-def _reasons(model: BinaryMatrixCompletion) -> dict[str, str]:
+def _reasons(model: FittedModel) -> dict[str, str]:
     """Return the reasons of the search for its choice."""
     search = model.search_
     if search is None:
@@ -217,13 +217,13 @@ def _rules(reading: Reading) -> str:
     return "; ".join(f"{name} {text}" for name, text in texts.items()) or "a matrix"
 
 
-def _ranking(recommender: Recommender) -> str:
+def _ranking(recommender: FittedRecommender) -> str:
     if recommender.ranker_ is not None:
         return "by expected likes minus expected dislikes"
     return "by the probability of a like (no ranker)"
 
 
-def _entries(recommender: Recommender) -> str:
+def _entries(recommender: FittedRecommender) -> str:
     if recommender.seen_ is not None:
         return f"{recommender.seen_.n_observed}"
     return "none: recommend needs the entries to leave out; explain and update are not possible"

@@ -33,7 +33,7 @@ from tribit.folding.new_rows import entries_at_known, place_entries
 from tribit.questions.base import option
 
 if TYPE_CHECKING:
-    from tribit.recommender import Recommender
+    from tribit.fitted_recommender import FittedRecommender
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def unknown_option(popularity: str = "", of: str = "ids", choices: Sequence[str]
 
 
 def find_or_warn(
-    recommender: Recommender, side: int, ids: object, unknown: str, answered: str = ""
+    recommender: FittedRecommender, side: int, ids: object, unknown: str, answered: str = ""
 ) -> Positions:
     """Return positions of row (``side`` 0) or column (1) ids; -1 for an unknown one, with a warning.
 
@@ -129,7 +129,7 @@ def distinct_at(ids: Any, places: Positions) -> list[Any]:
 
 
 def warn_of_unknown(
-    recommender: Recommender, side: int, strangers: Sequence[Any], answered: str
+    recommender: FittedRecommender, side: int, strangers: Sequence[Any], answered: str
 ) -> None:
     """Warn of distinct ids that the model was not fitted on, and say how they are answered.
 
@@ -224,7 +224,7 @@ class LocatedRecords:
 
 
 def locate_records(
-    recommender: Recommender, records: Records, unknown: str, answered: str = ""
+    recommender: FittedRecommender, records: Records, unknown: str, answered: str = ""
 ) -> LocatedRecords:
     """Return positions of records; one with an unknown id is an "error", left out ("skip") or kept ("popularity").
 
@@ -256,7 +256,9 @@ def locate_records(
     return LocatedRecords(sides[0][kept], sides[1][kept], kept)
 
 
-def known_entries(recommender: Recommender, given: Any, unknown: str) -> tuple[Observations, int]:
+def known_entries(
+    recommender: FittedRecommender, given: Any, unknown: str
+) -> tuple[Observations, int]:
     """Return the entries of known rows and columns, and the number of records that are left out."""
     axes = recommender.axes_
     if not isinstance(given, Records):
@@ -273,7 +275,7 @@ def known_entries(recommender: Recommender, given: Any, unknown: str) -> tuple[O
     return Observations.from_checked(merged), int(np.sum(~found.kept))
 
 
-def new_entries(recommender: Recommender, given: Any) -> Observations:
+def new_entries(recommender: FittedRecommender, given: Any) -> Observations:
     """Return entries with known and new ids; ids of records get the type of the model's."""
     if not isinstance(given, Records):
         return as_observations(given, like_at=recommender.model_.like_at)
@@ -286,7 +288,7 @@ def new_entries(recommender: Recommender, given: Any) -> Observations:
     return named_alike.observations()
 
 
-def entries_of_new_rows(recommender: Recommender, given: Any, unknown: str) -> Observations:
+def entries_of_new_rows(recommender: FittedRecommender, given: Any, unknown: str) -> Observations:
     """Return entries of new rows in known columns; a known row is an error, and an unknown column as it is treated."""
     found, axis = new_entries(recommender, given), recommender.axes_.rows
     found = entries_at_known(found, recommender.axes_, "error" if unknown == "error" else "skip")
@@ -299,7 +301,7 @@ def entries_of_new_rows(recommender: Recommender, given: Any, unknown: str) -> O
     return found
 
 
-def reading_for(recommender: Recommender, **rules: Any) -> Reading:
+def reading_for(recommender: FittedRecommender, **rules: Any) -> Reading:
     """Return the rules for reading the table of the fit, with some of them replaced."""
     kept = recommender.reading_ or Reading(like_at=recommender.model_.like_at)
     given = {name: value for name, value in rules.items() if value is not None}

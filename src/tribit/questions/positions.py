@@ -10,7 +10,7 @@ from tribit.questions.kinds import Ids, find
 from tribit.uncertainty import positions as maps
 
 if TYPE_CHECKING:
-    from tribit.recommender import Recommender
+    from tribit.fitted_recommender import FittedRecommender
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -23,7 +23,7 @@ class Positions(Question[maps.Positions]):
         "Row ids with a positive coordinate, one for all axes or one for each [the row of the largest one].",
     )
 
-    def answer(self, recommender: Recommender) -> maps.Positions:
+    def answer(self, recommender: FittedRecommender) -> maps.Positions:
         """Return the positions."""
         recommender = recommender.with_rho()
         rows = recommender.axes_.rows

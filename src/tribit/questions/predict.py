@@ -26,7 +26,7 @@ from tribit.questions.kinds import (
 )
 
 if TYPE_CHECKING:
-    from tribit.recommender import Recommender
+    from tribit.fitted_recommender import FittedRecommender
 
 #: Basis of a prediction, by whether the row and the column are known.
 BASES = np.array([["average", "column alone"], ["row alone", "model"]])
@@ -104,13 +104,13 @@ class Predict(Question[Predictions]):
     )
     unknown: str = unknown_option("the biases of the known row or column")
 
-    def answer(self, recommender: Recommender) -> Predictions:
+    def answer(self, recommender: FittedRecommender) -> Predictions:
         """Return the predictions."""
         if (self.pairs is None) == (self.entries is None):
             raise InvalidInputError("Pass either pairs, or the entries of new rows.")
         return self._of_pairs(recommender) if self.entries is None else self._of_new(recommender)
 
-    def _of_pairs(self, recommender: Recommender) -> Predictions:
+    def _of_pairs(self, recommender: FittedRecommender) -> Predictions:
         axes, names = recommender.axes_, recommender.headings
         answered = ANSWERED[self.unknown]
         if isinstance(self.pairs, Records):
@@ -133,7 +133,7 @@ class Predict(Question[Predictions]):
             sides, given = (sides[0][kept], sides[1][kept]), (ids[0][kept], ids[1][kept])
         return predictions(recommender, sides, given, int(np.sum(~kept)), names)
 
-    def _of_new(self, recommender: Recommender) -> Predictions:
+    def _of_new(self, recommender: FittedRecommender) -> Predictions:
         """Return predictions for new rows from their entries."""
         given = entries_of_new_rows(recommender, self.entries, self.unknown)
         scores, _ = recommender.new_rows(given)
@@ -153,7 +153,7 @@ class Predict(Question[Predictions]):
 
 
 def predictions(
-    recommender: Recommender,
+    recommender: FittedRecommender,
     places: tuple[Positions, Positions],
     ids: tuple[AnyArray, AnyArray],
     n_skipped: int,
@@ -174,7 +174,7 @@ def predictions(
 
 
 def _answer(
-    recommender: Recommender,
+    recommender: FittedRecommender,
     ids: tuple[AnyArray, AnyArray],
     likely: NDArray[np.floating[Any]],
     basis: AnyArray,

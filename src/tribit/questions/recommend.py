@@ -30,12 +30,12 @@ from tribit.questions.kinds import (
     known_entries,
     unknown_option,
 )
-from tribit.ranking.candidate_ranker import CandidateRanker
 from tribit.ranking.lists import BY_MODEL, BY_POPULARITY, Recommendations, TopN
+from tribit.ranking.rate_ranker import fit_ranker
 from tribit.uncertainty.list_intervals import with_intervals
 
 if TYPE_CHECKING:
-    from tribit.recommender import Recommender
+    from tribit.fitted_recommender import FittedRecommender
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ class Recommend(Question[Recommendations]):
     entries: Entries | None = option(None, "Entries of new rows, instead of row ids.", command=OMIT)
     unknown: str = unknown_option("the most popular columns", "rows")
 
-    def answer(self, recommender: Recommender) -> Recommendations:
+    def answer(self, recommender: FittedRecommender) -> Recommendations:
         """Return the lists."""
         if self.entries is not None and self.rows is not None:
             raise InvalidInputError("Pass rows, or the entries of new rows, not both.")
@@ -98,7 +98,7 @@ class Recommend(Question[Recommendations]):
             left_out = recommender.axes_.mask(seen, "exclude_seen has")
             if self.ranker and recommender.seen_ is None and recommender.match_fit_counts(seen):
                 # A file without entries has no ranker; one is fitted to the given entries.
-                top = replace(top, ranker=CandidateRanker(random_state=0).fit(seen), prepared=None)
+                top = replace(top, ranker=fit_ranker(seen, random_state=0), prepared=None)
         found = self.lists(recommender, top, places, left_out)
         if self.level is not None:
             fitted = recommender.model_.fitted_
@@ -108,7 +108,7 @@ class Recommend(Question[Recommendations]):
 
     def lists(
         self,
-        recommender: Recommender,
+        recommender: FittedRecommender,
         top: TopN,
         places: Positions,
         left_out: sp.csr_array | None,
@@ -122,7 +122,7 @@ class Recommend(Question[Recommendations]):
             places, self.n, avoid_dislikes=self.avoid_dislikes, left_out=left_out, among=among
         )
 
-    def _places(self, recommender: Recommender) -> tuple[Positions, Observations | None]:
+    def _places(self, recommender: FittedRecommender) -> tuple[Positions, Observations | None]:
         """Return positions of rows, -1 for unknown ones, and entries of new rows; unknown rows have none."""
         if self.entries is not None:
             return np.zeros(0, dtype=np.int64), entries_of_new_rows(
@@ -140,8 +140,8 @@ class Recommend(Question[Recommendations]):
         return places, empty_observations(strangers, axes.columns)
 
     def _with_rows(
-        self, recommender: Recommender, new: Observations, unknown: NDArray[np.bool_]
-    ) -> tuple[Recommender, Positions, NDArray[np.bool_]]:
+        self, recommender: FittedRecommender, new: Observations, unknown: NDArray[np.bool_]
+    ) -> tuple[FittedRecommender, Positions, NDArray[np.bool_]]:
         """Return a recommender with the new rows, positions of all rows, and a mask of rows without entries."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TribitWarning)  # their basis is in the answer
@@ -151,7 +151,7 @@ class Recommend(Question[Recommendations]):
         n = recommender.shape_[0]
         return recommender, np.arange(n - new.shape[0], n), new.counts[0] == 0
 
-    def _lists_of_new(self, recommender: Recommender, given: Observations) -> Recommendations:
+    def _lists_of_new(self, recommender: FittedRecommender, given: Observations) -> Recommendations:
         """Return the lists of new rows without a copy of the recommender."""
         _, top = recommender.new_rows(given)
         axis = given.axes.rows

@@ -11,7 +11,7 @@ from tribit.questions.base import Question, option
 from tribit.questions.kinds import Ids, find_or_warn, unknown_option
 
 if TYPE_CHECKING:
-    from tribit.recommender import Recommender
+    from tribit.fitted_recommender import FittedRecommender
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -23,7 +23,7 @@ class Similar(Question[Neighbours]):
     n: int = option(10, "Number of neighbours.", flag="-n", ge=1)
     unknown: str = unknown_option()
 
-    def answer(self, recommender: Recommender) -> Neighbours:
+    def answer(self, recommender: FittedRecommender) -> Neighbours:
         """Return the neighbours."""
         if (self.rows is None) == (self.columns is None):
             raise InvalidInputError(f"Pass either {parameter('rows')} or {parameter('columns')}.")

@@ -72,18 +72,22 @@ class Ranker(Protocol):
 
     Only their ratios within a row count, so the unit of a rate is free. A ranker with a method ``expected``, as
     :meth:`tribit.ranking.CandidateRanker.expected`, has the expected likes and dislikes of each place as well.
-
-    Attributes
-    ----------
-    shape_ : (int, int)
-        Number of rows and of columns.
-    row_ids_, column_ids_ : array or None
-        The user's ids of them.
     """
 
-    shape_: tuple[int, int]
-    row_ids_: AnyArray | None
-    column_ids_: AnyArray | None
+    @property
+    def shape_(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        ...
+
+    @property
+    def row_ids_(self) -> AnyArray | None:
+        """The user's ids of the rows."""
+        ...
+
+    @property
+    def column_ids_(self) -> AnyArray | None:
+        """The user's ids of the columns."""
+        ...
 
     def log_rates(self, rows: Positions) -> tuple[Array, Array]:
         """Return the logarithms of the rates of likes and of dislikes of the rows at these positions.

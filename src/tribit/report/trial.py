@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from tribit.data.axis import Positions
 from tribit.data.observations import Observations
@@ -22,6 +21,7 @@ from tribit.folding.new_rows import place_entries
 from tribit.model.fitted import Fitted
 from tribit.model.scores import Scores, read_entries
 from tribit.randomness import RandomState, generator
+from tribit.ranking.rate_ranker import fit_ranker
 from tribit.report.wording import with_noun
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Trial:
     ----------
     scores : Scores
         Scores of the model, or of its refit without the held-out entries.
-    ranker : CandidateRanker or None
+    ranker : RateRanker or None
         Ranker that was fitted to the same entries.
     train : Observations or None
         Training entries; None if the recommender keeps no entries.
@@ -124,7 +124,7 @@ def make_trial(
     again = refit(train, random_state).scores
     ranker = recommender.ranker_
     if ranker is not None:
-        ranker = clone(ranker).set_params(random_state=random_state).fit(train)
+        ranker = fit_ranker(train, device=model.device, random_state=random_state)
     return Trial(again, ranker, train, held_out, True, tuple(notes))
 
 

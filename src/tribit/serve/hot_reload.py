@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tribit.errors import TribitError, printable, quoted
-from tribit.recommender import Recommender
+from tribit.fitted_recommender import FittedRecommender
 from tribit.serve.counters import Counters
 from tribit.serve.served_model import ServedModel
 
@@ -98,7 +98,7 @@ class HotReload:
 
 def load_model(path: Path) -> ServedModel:
     """Return the recommender of a file, prepared for requests."""
-    recommender = Recommender.load(path)  # first: its errors name a missing or damaged file
+    recommender = FittedRecommender.load(path)  # first: its errors name a missing or damaged file
     with path.open("rb") as file:
         version = hashlib.file_digest(file, "sha256").hexdigest()[:VERSION_DIGITS]
     return ServedModel(recommender, version)

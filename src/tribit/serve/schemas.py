@@ -24,7 +24,7 @@ from tribit.questions.kinds import ENTRIES, IDS, PAIRS, Kind, Texts, kind_of
 from tribit.ranking.lists import Recommendations
 
 if TYPE_CHECKING:
-    from tribit.recommender import Recommender
+    from tribit.fitted_recommender import FittedRecommender
 
 #: Maximum number of characters of an id in a request.
 MAX_ID_LENGTH = 1000
@@ -143,7 +143,7 @@ class Endpoint:
             values[name] = given if is_list else given[-1]
         return self.schema.model_validate(values)
 
-    def make_question(self, request: BaseModel, recommender: Recommender) -> ParsedQuestion:
+    def make_question(self, request: BaseModel, recommender: FittedRecommender) -> ParsedQuestion:
         """Return the question of a request."""
         values, unknown = dict(request.__dict__), None
         for name, kind in self._kinds.items():
@@ -206,7 +206,7 @@ def _kind_in_json(field: Field) -> Kind | None:
 
 
 def read_entries(
-    given: Sequence[NewEntry], recommender: Recommender
+    given: Sequence[NewEntry], recommender: FittedRecommender
 ) -> tuple[Observations, list[str]]:
     """Return the entries of new rows in the columns of the model, and their unknown columns.
 
@@ -237,7 +237,7 @@ def read_entries(
     return entries, list(dict.fromkeys(e.column for e in given if e.column not in known))
 
 
-def like_at(recommender: Recommender) -> float | None:
+def like_at(recommender: FittedRecommender) -> float | None:
     """Return the smallest rating that is a like; None for a model of labels."""
     reading = recommender.reading_
     return recommender.model_.like_at if reading is None else reading.like_at

@@ -12,6 +12,7 @@ import numpy as np
 
 from tribit.data.axis import Positions
 from tribit.errors import InvalidInputError
+from tribit.fitted_recommender import FittedRecommender
 from tribit.model.ease import row_blocks
 from tribit.questions.base import fields_of
 from tribit.questions.kinds import Texts
@@ -19,7 +20,6 @@ from tribit.questions.predict import Predict
 from tribit.questions.recommend import Recommend
 from tribit.ranking.lists import TopN
 from tribit.ranking.scores import Rated, RateParts, rate_parts, worth
-from tribit.recommender import Recommender
 from tribit.serve.schemas import ParsedQuestion, encode, fields_of_answer, fields_of_lists
 
 #: Maximum size of cached lists in bytes: 64 MB hold some 60,000 lists of ten.
@@ -43,7 +43,7 @@ class ServedModel:
 
     Parameters
     ----------
-    recommender : Recommender
+    recommender : FittedRecommender
         A loaded recommender, which is prepared in place: its ranker uses one thread, since requests run in parallel,
         and the fields of answers are "row" and "column" whatever the headings of the table.
     version : str
@@ -54,7 +54,7 @@ class ServedModel:
 
     def __init__(
         self,
-        recommender: Recommender,
+        recommender: FittedRecommender,
         version: str = "",
         *,
         max_table_cells: int = MAX_TABLE_CELLS,
@@ -63,8 +63,10 @@ class ServedModel:
         if recommender.reading_ is not None:
             recommender.reading_ = replace(recommender.reading_, row=None, column=None)
         ranker = recommender.ranker_
+        if ranker is not None:
+            ranker.n_jobs = 1
         #: Whether the list of one row needs no solution of a linear system.
-        self.has_tables = ranker is None or ranker.set_params(n_jobs=1).prepare()
+        self.has_tables = ranker is None or ranker.prepare()
         recommender.top_n_ = with_rates_table(recommender.top_n_, max_table_cells)
         # Cached properties are computed before the first request.
         recommender.model_.fitted_.factors_with_unseen  # noqa: B018

@@ -8,44 +8,10 @@
 
 Each uses a fitted model and held-out entries. A model of the mask (:mod:`tribit.propensity`) makes the results hold for
 all user-item pairs and not only for self-selected ones.
+
+The names are listed in ``__init__.pyi``: the intervals of a list need neither calibration nor sets.
 """
 
-from tribit.model.calibration import (
-    CALIBRATORS,
-    Calibrator,
-    Identity,
-    Isotonic,
-    Platt,
-    calibration_losses,
-    calibrator_from,
-    cross_fit_probabilities,
-    identity,
-    isotonic,
-    platt,
-)
-from tribit.uncertainty.calibration import calibrate
-from tribit.uncertainty.label_sets import Conformal, LabelSets, conformal
-from tribit.uncertainty.posterior import Adjustment, Intervals, Posterior, laplace, mean_probability
+import lazy_loader
 
-__all__ = [
-    "CALIBRATORS",
-    "Adjustment",
-    "Calibrator",
-    "Conformal",
-    "Identity",
-    "Intervals",
-    "Isotonic",
-    "LabelSets",
-    "Platt",
-    "Posterior",
-    "calibrate",
-    "calibration_losses",
-    "calibrator_from",
-    "conformal",
-    "cross_fit_probabilities",
-    "identity",
-    "isotonic",
-    "laplace",
-    "mean_probability",
-    "platt",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

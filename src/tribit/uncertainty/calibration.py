@@ -9,11 +9,39 @@ from numpy.typing import NDArray
 
 from tribit.checks import check_between, check_choice
 from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.model.calibration import CALIBRATORS, Calibrator, calibration_losses, check_method
+from tribit.model.calibration import (
+    CALIBRATORS,
+    Calibrator,
+    Identity,
+    Isotonic,
+    Platt,
+    calibration_losses,
+    calibrator_from,
+    check_method,
+    cross_fit_probabilities,
+    identity,
+    isotonic,
+    platt,
+)
 from tribit.model.risks import Missingness
 from tribit.model.scores import HasScores, PlacedEntries, Scores, as_scores, read_entries
 from tribit.propensity.model import MaskModel, observed_probability
 from tribit.randomness import RandomState
+
+__all__ = [
+    "CALIBRATORS",
+    "Calibrator",
+    "Identity",
+    "Isotonic",
+    "Platt",
+    "calibrate",
+    "calibration_losses",
+    "calibrator_from",
+    "cross_fit_probabilities",
+    "identity",
+    "isotonic",
+    "platt",
+]
 
 if TYPE_CHECKING:
     from tribit.model.risks import Missingness
