@@ -188,11 +188,11 @@ html_theme_options = {
     "show_prev_next": True,
     "navbar_center": ["navbar-nav"],
     "header_links_before_dropdown": 7,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "footer_start": ["copyright"],
     "footer_end": [],
 }
 html_css_files = ["tribit.css"]
-# All pages in the sidebar of every page.
-html_sidebars = {"**": ["sidebar-tasks"]}
+# All pages in the sidebar of every page but the front page.
+html_sidebars = {"index": [], "**": ["sidebar-tasks"]}
 html_show_sourcelink = False

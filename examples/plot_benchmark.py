@@ -23,7 +23,7 @@ table.head()
 run = table[table.run]
 results = Observations.from_frame(run, row="model", column="task", value="solved", like_at=1)
 model = BinaryMatrixCompletion(random_state=0).fit(results)
-model.search_
+print(model.search_)
 
 # %%
 # The share of solved tasks of each model: among those that were run, with the predictions for the others, and in truth.

@@ -22,7 +22,7 @@ ratings.head()
 data = Observations.from_frame(ratings, row="user", column="item", value="stars", like_at=4)
 train, test = data.split(0.1, random_state=0)
 recommender = Recommender(random_state=0).fit(train)
-recommender.evaluate(test)
+print(recommender.evaluate(test))
 
 # %%
 # The best films for one user, with the probability of a like and its interval.
@@ -40,6 +40,7 @@ why
 
 reasons = why.to_frame().iloc[::-1]
 colours = ["tab:blue" if each > 0 else "tab:red" for each in reasons.contribution]
-pyplot.barh(reasons.column, reasons.contribution, color=colours)
-pyplot.xlabel(f"contribution to the score of {why.column} (log-odds)")
+figure, axis = pyplot.subplots(layout="constrained")
+axis.barh(reasons.column, reasons.contribution, color=colours)
+axis.set_xlabel(f"contribution to the score of {why.column} (log-odds)")
 pyplot.show()

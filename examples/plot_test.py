@@ -24,7 +24,7 @@ answers = Observations.from_frame(
     table, row="person", column="question", value="correct", like_at=1
 )
 model = BinaryMatrixCompletion(rank=0, random_state=0).fit(answers)
-model.search_
+print(model.search_)
 
 # %%
 # The ability of a person is the bias, and the difficulty of a question minus the bias.
@@ -36,7 +36,9 @@ found.rows.to_frame().nlargest(5, "bias")
 # All questions, from easy to difficult, above the distribution of abilities on the same scale.
 
 questions = found.columns.to_frame().sort_values("bias", ascending=False)
-figure, (top, bottom) = pyplot.subplots(2, sharex=True, height_ratios=(4, 1), figsize=(6, 7))
+figure, (top, bottom) = pyplot.subplots(
+    2, sharex=True, height_ratios=(4, 1), figsize=(6, 7), layout="constrained"
+)
 top.errorbar(-questions.bias, questions.column, xerr=1.96 * questions.se_bias, fmt="o")
 bottom.hist(found.rows.biases, bins=20, color="0.7")
 bottom.set(xlabel="difficulty with 95% interval; ability (log-odds)", ylabel="persons")
