@@ -70,6 +70,8 @@ CASES = [
         "--zeros maybe", "--max-size 10",
     )),
     *((command, "--unknown maybe") for command in (PREDICT, EVALUATE, RECOMMEND, REPORT)),
+    (["explain", "model", "u1", "i1"], "--unknown skip"),
+    (["similar", "model", "--column", "i1"], "--unknown popularity"),
     *((COMPLETE, words) for words in (
         "--what label", "--observed drop", "--threshold 2", "--threshold 0.4", "--without-entries drop",
         "--unknown maybe",

@@ -20,6 +20,7 @@ from tribit.cli.exits import (
     in_options,
     orderly_signals,
     print_message,
+    stage_lines,
 )
 
 __all__ = ["app", "main"]
@@ -50,7 +51,7 @@ def main(arguments: list[str] | None = None) -> None:
         print_message("Warning", in_options(message, command))
 
     try:
-        with warnings.catch_warnings(), orderly_signals(), data_notes():
+        with warnings.catch_warnings(), orderly_signals(), data_notes(), stage_lines():
             # A warning is one line too, without the place in the library that raised it.
             warnings.showwarning = show_warning
             status = every.main(args=given or ["--help"], prog_name="tribit", standalone_mode=False)

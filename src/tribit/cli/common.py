@@ -111,7 +111,7 @@ EscapeFormulas = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 ModelPath = Annotated[Path, typer.Argument(help="A model that tribit fit wrote.")]
 
 

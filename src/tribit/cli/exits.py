@@ -93,7 +93,41 @@ def data_notes() -> Iterator[None]:
         def emit(self, record: logging.LogRecord) -> None:
             print_message("Note", record.getMessage())
 
-    logger, handler = logging.getLogger("tribit.data"), NoteHandler()
+    with _at_info("tribit.data", NoteHandler()):
+        yield
+
+
+#: Seconds after which a stage has a line where there is no bar: the result of a short one comes soon.
+SECONDS_WITHOUT_LINE = 2.0
+
+
+@contextmanager
+def stage_lines() -> Iterator[None]:
+    """Print a line for each long stage of a computation where standard error is no terminal, which has a bar."""
+
+    class LineHandler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            about = record.__dict__
+            if about.get("shown") and about.get("seconds", 0.0) >= SECONDS_WITHOUT_LINE:
+                print_message("Progress", record.getMessage())
+
+    if _is_terminal(sys.stderr):
+        yield
+        return
+    with _at_info("tribit.progress", LineHandler()):
+        yield
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    with suppress(ValueError):  # it is closed
+        return stream is not None and stream.isatty()
+    return False
+
+
+@contextmanager
+def _at_info(name: str, handler: logging.Handler) -> Iterator[None]:
+    """Add a handler to a logger and let it log at the level INFO."""
+    logger = logging.getLogger(name)
     before = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)

@@ -215,7 +215,8 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
     random_state : int, Generator, RandomState or None, default=None
         Seed of the initial factors, of the validation set, and of the sample of a sampled backend.
     verbose : int, default=0
-        1 shows a progress bar (on a terminal).
+        1 shows progress: a bar on a terminal, a line in a notebook, else a line for each stage on standard error. Each
+        stage is logged by the logger "tribit" at the level INFO in any case.
     callback : callable or None, default=None
         Called with a :class:`~tribit.Iteration` after each iteration of the refit; returning True stops it.
 
