@@ -52,10 +52,7 @@ def fixed(**options):
         "rank": 2,
         "l2": 1.0,
         "l2_intercept": 1.0,
-        "implicit_features": False,
-        "side_features": False,
-        "calibration": None,
-        "n_fits": 1,
+        "search": False,
         "n_jobs": 1,
         "random_state": 0,
     }

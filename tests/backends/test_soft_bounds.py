@@ -196,7 +196,7 @@ def test_a_mixture_with_features_is_saved_and_folds_in(tmp_path):
         "l2_implicit": 2.0,
     }
     model = BinaryMatrixCompletion(
-        NEAR_PN, implicit_features=True, calibration=None, n_jobs=1, random_state=0, **settings
+        NEAR_PN, implicit_features=True, search=False, n_jobs=1, random_state=0, **settings
     ).fit(labels)
     model.save(tmp_path / "model")
     again = load(tmp_path / "model")

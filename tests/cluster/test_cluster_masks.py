@@ -12,8 +12,8 @@ from tribit.randomness import hashed_fold_numbers
 from tribit.selection import folds
 from tribit.selection.positive_only import ObservedLogOdds
 
-PLAIN = {"rank": 2, "l2": 2.0, "l2_intercept": 0.5, "implicit_features": False, "n_fits": 1}
-PLAIN |= {"calibration": None, "random_state": 0, "dtype": "float64"}
+PLAIN = {"search": False, "rank": 2, "l2": 2.0, "l2_intercept": 0.5}
+PLAIN |= {"random_state": 0, "dtype": "float64"}
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,8 @@ def test_weights_of_all_entries_agree_where_these_are_on_workers(seen, there):
 def test_a_search_for_all_entries_weighs_what_it_holds_out(monkeypatch, seen, there):
     share_folds(monkeypatch, seen)
     given = PLAIN | {"gammas": (1, 0, 0), "target": "all", "rho": "row-column", "tol": 1e-1}
-    given |= {"l2": "auto", "n_candidates": 2, "rank": 1}
+    given |= {"search": True, "l2": "auto", "n_candidates": 2, "rank": 1}
+    given |= {"implicit_features": False, "calibration": None, "n_fits": 1}
     ours, theirs = (BinaryMatrixCompletion(**given).fit(each) for each in (seen, there))
     for one, other in zip(ours.search_.candidates, theirs.search_.candidates, strict=True):
         assert other.settings.is_close(one.settings)

@@ -10,7 +10,7 @@ from tribit.cluster.parts import PartBackend, Partition
 from tribit.errors import InvalidInputError
 
 FIXED = {"rank": 2, "l2": 2.0, "l2_intercept": 1.0, "search": False}
-FIXED |= {"calibration": None, "n_fits": 1, "random_state": 0, "dtype": "float64"}
+FIXED |= {"random_state": 0, "dtype": "float64"}
 
 
 def need(*packages):

@@ -16,8 +16,7 @@ from tribit.selection import folds
 
 dd = pytest.importorskip("dask.dataframe")
 
-PLAIN = {"rank": 3, "l2": 1.0, "l2_intercept": 0.5, "implicit_features": False, "n_fits": 1}
-PLAIN |= {"calibration": None, "random_state": 0}
+PLAIN = {"rank": 3, "l2": 1.0, "l2_intercept": 0.5, "search": False, "random_state": 0}
 MODELS = {
     "PN": PLAIN | {"gammas": (1, 0, 0)},
     "mixture": PLAIN | {"gammas": (0.5, 0.3, 0.2), "radius": 2.0},

@@ -10,8 +10,7 @@ import pytest
 from tribit import BinaryMatrixCompletion
 from tribit.cluster import from_observations, parts
 
-MODEL = {"rank": 2, "l2": 1.0, "l2_intercept": 0.5, "search": False}
-MODEL |= {"n_fits": 1, "calibration": None, "random_state": 0}
+MODEL = {"rank": 2, "l2": 1.0, "l2_intercept": 0.5, "search": False, "random_state": 0}
 
 
 @pytest.mark.parametrize(

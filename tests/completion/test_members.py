@@ -23,15 +23,13 @@ NEW[3, 2] = 1
 FIXED = {
     "l2": 1.5,
     "l2_intercept": 0.7,
-    "calibration": None,
-    "n_fits": 1,
+    "search": False,
     "n_jobs": 1,
     "random_state": 0,
 }
 FAMILIES = {
-    "plain": {"search": False, "rank": 2},
+    "plain": {"rank": 2},
     "implicit": {
-        "gammas": (1, 0, 0),
         "implicit_features": True,
         "l2_implicit": 2.0,
         "activity_floor": (1, 0.5),
@@ -39,7 +37,6 @@ FAMILIES = {
     },
     "mixture": {
         "gammas": (0.6, 0.2, 0.2),
-        "implicit_features": False,
         "radius": 1.0,
         "rho": 0.5,
         "rank": 2,

@@ -24,29 +24,26 @@ TIGHT = {
     "rank": 2,
     "l2": 1.5,
     "l2_intercept": 0.7,
-    "calibration": None,
+    "search": False,
     "dtype": "float64",
     "tol": 1e-12,
     "max_iter": 5000,
     "n_jobs": 1,
-    "n_fits": 1,
     "random_state": 0,
 }
-PN = {"search": False}
 IMPLICIT = {
-    "gammas": (1, 0, 0),
     "implicit_features": True,
     "l2_implicit": 2.0,
     "activity_floor": (1, 0.5),
 }
 MODELS = {
-    "factors": PN,
-    "probit": {**PN, "link": "probit"},
-    "no intercept": {**PN, "intercept": False},
-    "rank 0": {**PN, "rank": 0},
+    "factors": {},
+    "probit": {"link": "probit"},
+    "no intercept": {"intercept": False},
+    "rank 0": {"rank": 0},
     "implicit features": IMPLICIT,
-    "mixture": {"gammas": (0.6, 0.2, 0.2), "radius": 50.0, "rho": 0.5, "implicit_features": False},
-    "average": {**PN, "n_fits": 2},
+    "mixture": {"gammas": (0.6, 0.2, 0.2), "radius": 50.0, "rho": 0.5},
+    "average": {"n_fits": 2},
     "average with features": {**IMPLICIT, "n_fits": 2},
 }
 

@@ -35,13 +35,10 @@ TRAIN = SEEN.copy()
 TRAIN[:, COLD] = 0
 FEATURES = pd.DataFrame({"kind": [f"k{kind}" for kind in KINDS]})
 FIXED = {
-    "gammas": (1, 0, 0),
     "rank": 5,
     "l2": 3.0,
     "l2_intercept": 1.0,
-    "implicit_features": False,
-    "calibration": None,
-    "n_fits": 1,
+    "search": False,
     "n_jobs": 1,
     "random_state": 0,
 }
@@ -98,7 +95,8 @@ def test_an_entry_of_a_new_column_counts_beside_its_features(model):
 def test_the_search_leaves_out_features_that_say_nothing():
     rng = np.random.default_rng(0)
     noise = pd.DataFrame({"noise": [f"n{k}" for k in rng.integers(6, size=N_COLUMNS)]})
-    free = {**FIXED, "l2": "auto", "rank": 3}
+    free = {"l2": "auto", "rank": 3, "implicit_features": False, "calibration": None, "n_fits": 1}
+    free = {**FIXED, "search": True, "gammas": (1, 0, 0), **free}
     chosen = BinaryMatrixCompletion(**free).fit(SEEN, column_features=noise)
     assert chosen.side_features_ is False
     telling = BinaryMatrixCompletion(**free).fit(SEEN, column_features=FEATURES)

@@ -19,12 +19,11 @@ TIGHT = {
     "rank": 2,
     "l2": 1.5,
     "l2_intercept": 0.7,
-    "calibration": None,
+    "search": False,
     "dtype": "float64",
     "tol": 1e-12,
     "max_iter": 5000,
     "n_jobs": 1,
-    "n_fits": 1,
     "random_state": 0,
 }
 PN = {"search": False}

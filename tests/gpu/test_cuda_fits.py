@@ -17,11 +17,11 @@ ROWS = np.column_stack([X[:, 0] + RNG.standard_normal(90), RNG.standard_normal(9
 
 #: One model for each solver and kind of features.
 MODELS = {
-    "newton": {"gammas": (1, 0, 0), "implicit_features": False},
+    "newton": {"gammas": (1, 0, 0)},
     "implicit": {"gammas": (1, 0, 0), "implicit_features": True, "l2_implicit": 2.0},
     # With a small ridge this table has several minima, and rounding decides which of them is found.
     "side": {"gammas": (1, 0, 0), "implicit_features": True, "side_features": True, "l2": 4.0},
-    "ball": {"gammas": (0.6, 0.2, 0.2), "radius": 2.0, "implicit_features": False},
+    "ball": {"gammas": (0.6, 0.2, 0.2), "radius": 2.0},
     "ball with features": {
         "gammas": (0.6, 0.2, 0.2),
         "radius": 2.0,
@@ -29,7 +29,7 @@ MODELS = {
         "l2": 8.0,
         "tol": 1e-5,
     },
-    "likes alone": {"gammas": (0, 1, 0), "rho": 0.0, "implicit_features": False},
+    "likes alone": {"gammas": (0, 1, 0), "rho": 0.0},
     "probit": {"gammas": (0.6, 0.2, 0.2), "radius": 2.0, "link": "probit", "l2": 8.0},
     "descent": {"gammas": (0.6, 0.2, 0.2), "radius": 2.0, "solver": "projected_gradient"},
     "trace": {"gammas": (0.6, 0.2, 0.2), "norm": "trace", "radius": 90.0},
@@ -38,7 +38,7 @@ MODELS = {
 
 def fitted(device, dtype, **parameters):
     plain = {"rank": 3, "l2": 1.0, "l2_intercept": 1.0, "activity_floor": (1.0, 1.0)}
-    plain |= {"implicit_features": False, "calibration": None, "random_state": 0, "tol": 1e-7}
+    plain |= {"search": False, "random_state": 0, "tol": 1e-7}
     features = {"row_features": ROWS} if parameters.get("side_features") else {}
     model = BinaryMatrixCompletion(**(plain | parameters), dtype=dtype, device=device, n_jobs=1)
     return model.fit(A, **features)

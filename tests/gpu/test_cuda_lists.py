@@ -18,8 +18,8 @@ def model_of(shape, seed=0, whole=False):
     """Return a fitted model with drawn factors; whole numbers have many equal scores."""
     rng = np.random.default_rng(seed)
     A = np.where(rng.random(shape) < 0.3, rng.choice([-1, 1], shape), 0)
-    fixed = {"rank": 2, "l2": 1.0, "l2_intercept": 1.0, "calibration": None, "random_state": 0}
-    model = BinaryMatrixCompletion((1, 0, 0), implicit_features=False, max_iter=50, **fixed).fit(A)
+    fixed = {"rank": 2, "l2": 1.0, "l2_intercept": 1.0, "search": False, "random_state": 0}
+    model = BinaryMatrixCompletion(max_iter=50, **fixed).fit(A)
     if whole:
         U, V = (rng.integers(-2, 3, (size, 2)).astype(np.float32) for size in shape)
         model.row_factors_[:], model.column_factors_[:] = U, V

@@ -87,8 +87,8 @@ def workers():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_fit_on_workers_with_a_gpu_is_that_of_one_machine(workers, name):
-    fixed = {"rank": 2, "l2": 2.0, "l2_intercept": 1.0, "tol": 1e-6, "implicit_features": False}
-    fixed |= {"activity_floor": (1.0, 1.0), "calibration": None, "n_fits": 1, "random_state": 0}
+    fixed = {"rank": 2, "l2": 2.0, "l2_intercept": 1.0, "tol": 1e-6, "search": False}
+    fixed |= {"activity_floor": (1.0, 1.0), "random_state": 0}
     fixed |= {"dtype": "float64", "max_iter": 2000} | MODELS[name]
     side = {}
     if name == "side features":

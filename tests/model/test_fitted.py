@@ -20,18 +20,17 @@ SHAPE = 24, 18
 A = np.where(RNG.random(SHAPE) < 0.6, RNG.choice([-1, 1], SHAPE), 0)
 A[:, 16:] = 0
 ROWS, COLUMNS = [f"r{n}" for n in range(24)], list(range(100, 118))
-FIXED = {"rank": 2, "l2": 1.0, "l2_intercept": 1.0, "l2_implicit": 2.0, "calibration": None}
-FIXED |= {"n_fits": 1, "max_iter": 20, "n_jobs": 1, "random_state": 0}
-PN = {"gammas": (1, 0, 0)}
-MIXTURE = {"gammas": (0.6, 0.2, 0.2), "radius": 1.0, "implicit_features": False}
+FIXED = {"rank": 2, "l2": 1.0, "l2_intercept": 1.0, "l2_implicit": 2.0, "search": False}
+FIXED |= {"max_iter": 20, "n_jobs": 1, "random_state": 0}
+MIXTURE = {"gammas": (0.6, 0.2, 0.2), "radius": 1.0}
 MODELS = {
-    "plain": {**PN, "implicit_features": False},
-    "rank 0": {**PN, "rank": 0, "implicit_features": False},
-    "implicit": {**PN, "implicit_features": True, "activity_floor": (1, 0.5)},
+    "plain": {},
+    "rank 0": {"rank": 0},
+    "implicit": {"implicit_features": True, "activity_floor": (1, 0.5)},
     "mixture": {**MIXTURE, "rho": 0.4},
     "row-column": {**MIXTURE, "rho": "row-column"},
-    "average": {**PN, "implicit_features": True, "activity_floor": (1, 0.5), "n_fits": 2},
-    "features": {**PN, "implicit_features": True, "activity_floor": (1, 0), "side_features": True},
+    "average": {"implicit_features": True, "activity_floor": (1, 0.5), "n_fits": 2},
+    "features": {"implicit_features": True, "activity_floor": (1, 0), "side_features": True},
 }
 
 

@@ -34,8 +34,7 @@ from tests.pins.tables import (
 CASES: dict[str, Callable[[], Pins]] = {}
 
 #: A model of observed signs alone, without a search.
-PLAIN = {"gammas": (1, 0, 0), "rank": 3, "l2": 1.0, "l2_intercept": 1.0}
-PLAIN |= {"implicit_features": False, "calibration": None, "n_fits": 1}
+PLAIN = {"search": False, "rank": 3, "l2": 1.0, "l2_intercept": 1.0}
 #: The same of all three risks.
 MIXED = {**PLAIN, "gammas": (0.5, 0.3, 0.2), "rho": "constant"}
 

@@ -98,8 +98,8 @@ def over_http(path, rows, asked):
 
 
 #: Options of a fit without a search, on the command line and in Python.
-FIT = {"gammas": (1.0, 0.0, 0.0), "rank": 3, "l2": 1.0, "l2_intercept": 1.0, "l2_implicit": 2.0}
-FIT |= {"implicit_features": True, "calibration": None, "n_fits": 1}
+FIT = {"rank": 3, "l2": 1.0, "l2_intercept": 1.0, "l2_implicit": 2.0}
+FIT |= {"implicit_features": True, "search": False}
 RULES = {"row": "row", "column": "column", "value": "value"}
 
 

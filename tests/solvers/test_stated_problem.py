@@ -35,9 +35,7 @@ def model(seed, **options):
         "rank": 9,
         "l2": 0.0,
         "l2_intercept": RIDGE,
-        "implicit_features": False,
-        "l2_implicit": None,
-        "calibration": None,
+        "search": False,
         "intercept": False,
         "dtype": "float64",
         "random_state": 0,
@@ -121,7 +119,7 @@ def test_each_model_has_the_first_solver_that_keeps_it():
 
 
 def test_no_search_with_a_solver_that_is_too_slow_for_it():
-    fitted = model(1, l2="auto", max_iter=300)
+    fitted = model(1, search=True, l2="auto", max_iter=300)
     assert fitted.search_.candidates == ()
     assert "cannot keep" in fitted.search_.stop_reason
 

@@ -30,9 +30,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 @pytest.fixture(scope="module", params=[False, True], ids=["plain", "implicit"])
 def model(request):
     """A model with features of both sides, of which the rows 55 to 59 and the columns 35 to 39 have no more."""
-    fixed = {"gammas": (1, 0, 0), "rank": RANK, "l2": 3.0, "l2_intercept": 1.0, "l2_side": 5.0}
+    fixed = {"search": False, "rank": RANK, "l2": 3.0, "l2_intercept": 1.0, "l2_side": 5.0}
     fixed |= {"l2_implicit": 4.0, "activity_floor": (0.5, 0.5), "side_features": True}
-    fixed |= {"calibration": None, "n_fits": 1, "n_jobs": 1, "random_state": 0, "max_iter": 30}
+    fixed |= {"n_jobs": 1, "random_state": 0, "max_iter": 30}
     found = BinaryMatrixCompletion(**fixed, implicit_features=request.param)
     found.fit(A, row_features=OF_ROWS, column_features=OF_COLUMNS)
     assert all(each.cold_start is not None for each in found.fitted_.members[0].maps)

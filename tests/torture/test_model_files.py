@@ -50,11 +50,11 @@ def models():
     yield BinaryMatrixCompletion(**fixed, solver=ProjectedGradient(grow=True), link="probit").fit(A)
     for calibration in ("platt", "isotonic"):
         yield BinaryMatrixCompletion(**{**fixed, "rank": 0}, calibration=calibration).fit(named)
-    fixed |= {"gammas": (1, 0, 0), "n_fits": 1, "calibration": None}
-    yield BinaryMatrixCompletion(**{**fixed, "n_fits": 2}, implicit_features=True).fit(named)
+    fixed |= {"search": False}
+    yield BinaryMatrixCompletion(**fixed, n_fits=2, implicit_features=True).fit(named)
     # A recommender of the mean of two members of different families, with features of one side.
     table = {"column": range(8), "kind": list("abcabcab"), "year": np.arange(8.0)}
-    plain = BinaryMatrixCompletion(**fixed, implicit_features=False).fit(named)
+    plain = BinaryMatrixCompletion(**fixed).fit(named)
     featured = BinaryMatrixCompletion(**fixed, implicit_features=True, side_features=True)
     both = Recommender(featured, random_state=0).fit(named, column_features=pd.DataFrame(table))
     (first,), (second,) = (each.fitted_.members for each in (both.model_, plain))

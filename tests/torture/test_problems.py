@@ -42,11 +42,9 @@ def problem(seed):
         "l2_intercept": None,
         "radius": None,
         "intercept": bool(draws.random() < 0.6),
-        "implicit_features": False,
-        "l2_implicit": None,
         "solver": str(draws.choice(["newton", "newton", "lbfgs", "projected_gradient"])),
         "dtype": str(draws.choice(["float32", "float64"])),
-        "calibration": None,
+        "search": False,
         "random_state": 0,
         "n_jobs": 1,
     }
@@ -94,7 +92,7 @@ def test_the_objective_is_that_of_the_plain_formula(cases):
         rows, columns = np.indices(A.shape).reshape(2, -1)
         found = model.decision_function(rows, columns).reshape(A.shape)
         np.testing.assert_allclose(found, x, rtol=1e-4, atol=1e-4 * np.abs(x).max())
-        if settings["implicit_features"]:
+        if model.implicit_features_:
             continue  # the ridge is on parts that the model does not keep
         ridge = (
             settings["l2"] / 2 * sum(float(np.sum(np.square(F, dtype=float))) for F in (U, V, a, c))
@@ -142,14 +140,11 @@ def test_the_unit_of_x_does_not_decide_when_a_fit_has_converged(scale, solver, r
     A = (np.random.default_rng(0).random((10, 12)) < 0.68).astype(int)
     model = BinaryMatrixCompletion(
         (1, 0, 0),
+        search=False,
         link=Logistic(scale),
         rank=rank,
         l2=0.0,
-        l2_intercept=None,
-        radius=None,
-        implicit_features=False,
         solver=solver,
-        calibration=None,
         random_state=0,
     )
     with warnings.catch_warnings():

@@ -22,7 +22,6 @@ OPTIONS = {
     "l2": 0.5,
     "l2_intercept": 1.0,
     "search": False,
-    "implicit_features": False,
     "dtype": "float64",
     "n_jobs": 1,
     "random_state": 0,
@@ -32,7 +31,7 @@ A = np.where(RNG.random((40, 12)) < 0.7, RNG.choice([-1, 1], (40, 12)), 0)
 
 
 def fitted(X=A, **changes):
-    return BinaryMatrixCompletion((1, 0, 0), **{**OPTIONS, **changes}).fit(X)
+    return BinaryMatrixCompletion(**{**OPTIONS, **changes}).fit(X)
 
 
 def dense_scores(model):
@@ -159,7 +158,7 @@ def test_covariances_are_those_of_the_factors_on_the_axes(options):
 
 
 def test_biases_of_a_model_without_factors_have_the_standard_errors_of_a_rasch_model():
-    model = fitted(rank=0, calibration=None)
+    model = fitted(rank=0)
     found = positions(model, A, n=0)
     P = expit(dense_scores(model))
     information = np.where(A == 0, 0, P * (1 - P))
