@@ -22,7 +22,7 @@ ratings.head()
 data = Observations.from_frame(ratings, row="user", column="item", value="stars", like_at=4)
 train, test = data.split(0.1, random_state=0)
 recommender = Recommender(random_state=0).fit(train)
-print(recommender.evaluate(test))
+recommender.evaluate(test)
 
 # %%
 # The best films for one user, with the probability of a like and its interval.

@@ -25,7 +25,7 @@ train, test = Observations.from_frame(table, row="member", column="motion", valu
     0.1, random_state=0
 )
 model = BinaryMatrixCompletion(rank=2, implicit_features=False, random_state=0).fit(train)
-print(evaluate(model, test, train))
+evaluate(model, test, train)
 
 # %%
 # Rotation and signs of the map are fixed. ``polarity`` names a member with positive coordinates.

@@ -27,7 +27,7 @@ const wide = [...document.querySelectorAll('body *')].filter(element => {
   const box = element.getBoundingClientRect();
   return box.width && box.right > edge && !boxed(element);
 });
-const cut = [...document.querySelectorAll('pre')].filter(each => each.scrollWidth > each.clientWidth + 1);
+const cut = [...document.querySelectorAll('pre, h1, h2, h3')].filter(each => each.scrollWidth > each.clientWidth + 1);
 return [...wide, ...cut].slice(0, 3).map(each => each.outerHTML.slice(0, 80));
 """
 

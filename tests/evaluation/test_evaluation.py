@@ -1,5 +1,6 @@
 """Errors of measures against derivatives and the bootstrap; baselines against their formulas."""
 
+import html
 import json
 
 import numpy as np
@@ -244,3 +245,16 @@ def test_a_measure_without_any_spread_has_no_interval():
     found = evaluate(BinaryMatrixCompletion(**OPTIONS).fit(A), A)
     assert found.facts()["accuracy"] == "1.0000"
     assert found.facts()["log-loss"].endswith(")")
+
+
+def test_a_notebook_shows_the_baselines_too():
+    seen = Observations.from_matrix(
+        np.where(np.random.default_rng(0).random((30, 20)) < 0.5, 1, -1)
+    )
+    train, test = seen.split(0.2, random_state=0)
+    found = evaluate(BinaryMatrixCompletion(rank=1, search=False, n_jobs=1).fit(train), test, train)
+    page = found._repr_html_()
+    for title, fact in found.facts().items():
+        assert f">{html.escape(title)}</th>" in page
+        assert f">{fact}</td>" in page
+    assert "baseline: base rate" in page

@@ -19,6 +19,7 @@ from tribit.answers import Answer
 from tribit.checks import check_between, check_count
 from tribit.data.axis import AnyArray, Axes
 from tribit.data.observations import Observations
+from tribit.display import html_facts
 from tribit.errors import InvalidInputError
 from tribit.evaluation.ranking import RankingReport, ranking_report
 from tribit.metrics.entries import (
@@ -209,6 +210,10 @@ class Evaluation(Answer):
         width = max(len(title) for title in facts)
         lines = (f"  {title:<{width}}  {fact}" for title, fact in facts.items())
         return "\n".join([self.title(), *lines])
+
+    def _repr_html_(self) -> str:
+        """Return the measures and the baselines for a notebook."""
+        return html_facts(self.title(), self.facts())
 
     def title(self) -> str:
         """Return the size of the test set, and the meaning of the intervals."""
