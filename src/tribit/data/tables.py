@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import csv
 import io
+import json
+import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +51,10 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 DOMAIN_ENCODINGS = {"idna", "punycode"}
 
 
+#: Columns of equal length by name: some consecutive records of a table.
+Columns: TypeAlias = dict[str, AnyArray]
+
+
 class Format(NamedTuple):
     """Reader and writer of one format of tables.
 
@@ -78,17 +85,47 @@ class Format(NamedTuple):
     first_record: Callable[[Source], list[str]] | None = None
 
 
+def write_delimited(text: IO[str], blocks: Iterable[Columns], delimiter: str) -> None:
+    """Write blocks of records; a missing number (NaN) is an empty cell."""
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    for number, block in enumerate(blocks):
+        if not number:
+            writer.writerow(block)
+        writer.writerows(zip(*map(_cells, block.values()), strict=True))
+
+
+def _cells(values: AnyArray) -> list[Any]:
+    if values.dtype.kind == "f" and (missing := np.isnan(values)).any():
+        values = values.astype(object)
+        values[missing] = ""
+    return list(values.tolist())
+
+
+def write_json_lines(text: IO[str], blocks: Iterable[Columns]) -> None:
+    """Write blocks of records; a float that is not finite is null."""
+    for block in blocks:
+        names = list(map(str, block))
+        columns = (map(_finite_or_none, column.tolist()) for column in block.values())
+        for values in zip(*columns, strict=True):
+            record = dict(zip(names, values, strict=True))
+            text.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+def _finite_or_none(value: object) -> object:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _delimited_format(*promised: str, writes: bool = False) -> Format:
     return Format(
         partial(text_formats.read_delimited, promised=promised),
-        partial(text_formats.write_delimited, delimiter=promised[0]) if writes else None,
+        partial(write_delimited, delimiter=promised[0]) if writes else None,
         is_text=True,
         for_spreadsheets=writes,
         first_record=partial(text_formats.first_record, promised=promised),
     )
 
 
-_JSON_LINES = Format(text_formats.read_json_lines, text_formats.write_json_lines, is_text=True)
+_JSON_LINES = Format(text_formats.read_json_lines, write_json_lines, is_text=True)
 #: The formats of tables, by the ending of a file's name.
 FORMATS = {
     ".csv": _delimited_format(",", writes=True),

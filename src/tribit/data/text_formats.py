@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from typing import IO, TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -34,8 +33,6 @@ Content = TypeVar("Content")
 Record: TypeAlias = tuple[int, Content]
 #: Codes and distinct texts of each column.
 CodedColumns: TypeAlias = list[tuple[AnyArray, list[str | None]]]
-#: Columns of equal length by name: some consecutive records of a table.
-Columns: TypeAlias = dict[str, AnyArray]
 
 #: White space of any length as a delimiter.
 WHITE_SPACE = " "
@@ -131,22 +128,6 @@ def first_record(source: Source, promised: Sequence[str]) -> list[str]:
     delimiter = source.delimiter or guess_delimiter(source, None, promised)
     with source.lines() as lines:
         return next((fields for _, fields in _delimited_records(lines, delimiter)), [])
-
-
-def write_delimited(text: IO[str], blocks: Iterable[Columns], delimiter: str) -> None:
-    """Write blocks of records; a missing number (NaN) is an empty cell."""
-    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    for number, block in enumerate(blocks):
-        if not number:
-            writer.writerow(block)
-        writer.writerows(zip(*map(_cells, block.values()), strict=True))
-
-
-def _cells(values: AnyArray) -> list[Any]:
-    if values.dtype.kind == "f" and (missing := np.isnan(values)).any():
-        values = values.astype(object)
-        values[missing] = ""
-    return list(values.tolist())
 
 
 def delimiter_name(delimiter: str) -> str:
@@ -383,20 +364,6 @@ def read_json_lines(source: Source, wanted: list[str] | None) -> Table:
     if not records.lines:
         raise InvalidInputError(f"{source.name} is empty; give it at least one record.")
     return records.table(list(column_places(list(records.keys), wanted, source.name)))
-
-
-def write_json_lines(text: IO[str], blocks: Iterable[Columns]) -> None:
-    """Write blocks of records; a float that is not finite is null."""
-    for block in blocks:
-        names = list(map(str, block))
-        columns = (map(_finite_or_none, column.tolist()) for column in block.values())
-        for values in zip(*columns, strict=True):
-            record = dict(zip(names, values, strict=True))
-            text.write(json.dumps(record, ensure_ascii=False) + "\n")
-
-
-def _finite_or_none(value: object) -> object:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class _JsonRecords(_TextRecords[str]):
