@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tribit.answers import Answer
+from tribit.answers import Answer, as_json_values
 from tribit.data.axis import AnyArray
 from tribit.data.reading import Reading
 from tribit.evaluation.held_out import BASE_RATE, BIASES, Evaluation, base_rate_scores
@@ -29,20 +29,30 @@ PACKAGES = ("tribit", "numpy", "scipy", "scikit-learn")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Facts(Answer):
-    """Facts about a recommender, in the order of printing.
+    """Facts about a recommender, in words and in numbers.
 
     Attributes
     ----------
     about : dict of str to str
-        Names and facts.
-    summary : dict
-        Numbers about the data and the fit.
+        Names and facts in words, in the order of printing.
+    numbers : dict
+        The same in numbers, as JSON can hold them; None where a number is unknown:
+
+        - ``rows``, ``columns``, ``likes``, ``dislikes``, ``entries``, ``density`` (the share of cells that was
+          observed) and ``base_rate`` (the share of likes among the entries);
+        - ``entries_per_row`` and ``entries_per_column``: least, median and most;
+        - ``hyperparameters`` by name (``rho`` is a number, or the name of a model of the mask), and ``n_fits``;
+        - ``search``: ``candidates``, ``entries`` (held out), ``measure``, and the best score of each of the
+          ``families``; None without a search;
+        - ``validation``: the measures on the validation set, with its ``baselines``; None without one;
+        - ``objective``, ``n_iter`` and ``converged``;
+        - ``ranker`` and ``entries_kept``, whether there are some; and ``versions``.
     evaluation : Evaluation or None
         Measures on the entries that ``fit(hold_out=)`` held out.
     """
 
     about: dict[str, str]
-    summary: dict[str, Any]
+    numbers: dict[str, Any]
     evaluation: Evaluation | None = None
 
     def table(self) -> dict[str, AnyArray]:
@@ -58,12 +68,14 @@ class Facts(Answer):
             return self.about
         origin = f"{found.title()}, held out of the evaluated fit"
         measures = {f"  {name}": fact for name, fact in found.facts().items()}
-        return {**self.about, "test set": origin, **measures}
+        # The validation set has baselines of the same names.
+        named = {name + " (test)" * (name in self.about): fact for name, fact in measures.items()}
+        return {**self.about, "test set": origin, **named}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return names and facts, the summary and the evaluation."""
+        """Return the numbers, the evaluation, and under "facts" the facts in words."""
         evaluation = None if self.evaluation is None else self.evaluation.to_dict()
-        return {**self.about, "summary": self.summary, "evaluation": evaluation}
+        return {**self.numbers, "evaluation": evaluation, "facts": self.about}
 
     def text(self, most: int | None = None) -> str:
         """Return names and facts in two columns."""
@@ -81,7 +93,7 @@ class Info(Question[Facts]):
 
     def answer(self, recommender: FittedRecommender) -> Facts:
         """Return the facts."""
-        return Facts(facts_of(recommender), recommender.summary_, recommender.evaluation_)
+        return Facts(facts_of(recommender), numbers_of(recommender), recommender.evaluation_)
 
 
 def summary_of(model: FittedModel, seen: Observations) -> dict[str, Any]:
@@ -128,6 +140,50 @@ def _validation(model: FittedModel, seen: Observations) -> dict[str, Any] | None
     }
 
 
+def numbers_of(recommender: FittedRecommender) -> dict[str, Any]:
+    """Return the numbers of :class:`Facts`."""
+    model, summary = recommender.model_, recommender.summary_
+    rows, columns = model.shape_
+    likes, dislikes = summary.get("likes"), summary.get("dislikes")
+    entries = None if likes is None or dislikes is None else likes + dislikes
+    search = model.search_
+    numbers = {
+        "rows": rows,
+        "columns": columns,
+        "likes": likes,
+        "dislikes": dislikes,
+        "entries": entries,
+        "density": None if entries is None else entries / (rows * columns),
+        "base_rate": likes / entries if entries else None,
+        "entries_per_row": summary.get("entries_per_row"),
+        "entries_per_column": summary.get("entries_per_column"),
+        "hyperparameters": {**model.spec_.choices(), "rho": _rho(model)},
+        "n_fits": model.n_fits_,
+        "search": None
+        if search is None
+        else {
+            "candidates": len(search.candidates),
+            "entries": search.n_held_out,
+            "measure": search.measure,
+            "families": {name: each.score for name, each in search.families().items()},
+        },
+        "validation": summary.get("validation"),
+        "objective": model.objective_,
+        "n_iter": model.n_iter_,
+        "converged": model.converged_,
+        "ranker": recommender.ranker_ is not None,
+        "entries_kept": recommender.seen_ is not None,
+        "versions": summary.get("versions"),
+    }
+    return dict(as_json_values(numbers))
+
+
+def _rho(model: FittedModel) -> float | str:
+    """Return the probability that an entry is unobserved, or the name of its model."""
+    rho: Any = model.rho_ if isinstance(model.rho_, float) else model.rho
+    return rho if isinstance(rho, float) else str(getattr(rho, "name", rho))
+
+
 def facts_of(recommender: FittedRecommender) -> dict[str, str]:
     """Return names and facts, in the order of printing."""
     model, summary = recommender.model_, recommender.summary_
@@ -147,7 +203,7 @@ def facts_of(recommender: FittedRecommender) -> dict[str, str]:
         facts["validation set"] = f"{_listed(validation)} ({validation['entries']} entries)"
         for name, measures in validation["baselines"].items():
             facts[f"  baseline: {name}"] = _listed(measures)
-    rho = model.rho_ if isinstance(model.rho_, float) else model.rho
+    rho = _rho(model)
     facts["rho"] = f"{rho:.4f}" if isinstance(rho, float) else f"by entry, {rho}"
     facts["fit"] = (
         f"objective {model.objective_:.6g}, {model.n_iter_} iterations ({model.stop_reason_})"
