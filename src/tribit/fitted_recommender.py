@@ -53,8 +53,8 @@ class FittedRecommender(HasAxes):
         The fitted ranker.
     seen_ : Observations or None
         The entries, in the rows and columns of the model.
-    reading_ : Reading or None
-        The rules for reading the table, if it was a file.
+    reading_ : Reading
+        The rules by which the table was read.
     summary_ : dict
         Facts about the data and the fit.
     evaluation_ : Evaluation or None
@@ -66,7 +66,7 @@ class FittedRecommender(HasAxes):
     model_: FittedModel
     ranker_: RateRanker | None
     seen_: Observations | None
-    reading_: Reading | None
+    reading_: Reading
     summary_: dict[str, Any]
     evaluation_: Evaluation | None
 
@@ -90,8 +90,7 @@ class FittedRecommender(HasAxes):
     @property
     def headings(self) -> tuple[str, str]:
         """Headings of row and column ids in answers: those of the table of the fit."""
-        reading = self.reading_
-        return headings((None, None) if reading is None else (reading.row, reading.column))
+        return headings((self.reading_.row, self.reading_.column))
 
     @cached_property
     def seen_mask_(self) -> sp.csr_array:
@@ -206,12 +205,12 @@ class FittedRecommender(HasAxes):
 
     def _set_contents(self, contents: Contents, model: FittedModel) -> Self:
         """Set all attributes to those of a file."""
-        ranker, evaluation, reading = None, None, contents.reading
+        ranker, evaluation = None, None
         if contents.ranker is not None and contents.entries is not None:
             ranker = ranker_from(contents.ranker, contents.entries)
         if contents.evaluation is not None:
             evaluation = Evaluation.from_dict(contents.evaluation)
-        self.reading_ = None if reading is None else Reading.from_json(reading)
+        self.reading_ = model.reading_
         return self._set(model, ranker, contents.entries, contents.summary or {}, evaluation)
 
     def _set(

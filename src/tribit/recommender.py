@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from tribit import storage
 from tribit.answers import as_json_values
 from tribit.checks import check_switch
-from tribit.completion.estimator import BinaryMatrixCompletion
+from tribit.completion.estimator import BinaryMatrixCompletion, fitted_on
 from tribit.completion.files import contents_of, model_of, warn_of_rho
 from tribit.data.matrix_estimator import MatrixEstimator
 from tribit.data.observations import Observations
+from tribit.data.rules import RuleOptions
 from tribit.display import ShowsFit
 from tribit.errors import (
     InvalidInputError,
@@ -78,8 +79,8 @@ class Recommender(FittedRecommender, ShowsFit, MatrixEstimator):
         The fitted ranker.
     seen_ : Observations or None
         The entries, in the rows and columns of the model.
-    reading_ : Reading or None
-        The rules for reading the table, if it was a file.
+    reading_ : Reading
+        The rules by which the table was read.
     summary_ : dict
         Facts about the data and the fit.
     evaluation_ : Evaluation or None
@@ -112,6 +113,12 @@ class Recommender(FittedRecommender, ShowsFit, MatrixEstimator):
         self.like_at = like_at
         self.random_state = random_state
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Return the parameters and, after a fit, what was read."""
+        text = super().__repr__(N_CHAR_MAX)
+        known = getattr(self, "summary_", None)
+        return f"{text} {fitted_on(known, self.reading_)}" if known else text
+
     def fit(
         self,
         X: Any,
@@ -121,13 +128,14 @@ class Recommender(FittedRecommender, ShowsFit, MatrixEstimator):
         column_features: Any = None,
         hold_out: float | None = None,
         client: Any = None,
+        **rules: Unpack[RuleOptions],
     ) -> Self:
         """Fit the model and the ranker.
 
         Parameters
         ----------
-        X : Observations, sparse matrix or array of shape (n_rows, n_columns)
-            Likes (+1) and dislikes (-1); cells that are 0, NaN or not stored are unobserved.
+        X : Observations, data frame, sparse matrix or array of shape (n_rows, n_columns)
+            As in :meth:`BinaryMatrixCompletion.fit`.
         y : ignored
             Present for scikit-learn's interface.
         row_features, column_features : data frame, sparse matrix or array, optional
@@ -138,10 +146,12 @@ class Recommender(FittedRecommender, ShowsFit, MatrixEstimator):
             entries, and is the same as without ``hold_out``.
         client : distributed.Client, optional
             A dask cluster for the fit of the model. The recommender then has no ranker and keeps no entries.
+        **rules
+            Rules of reading, as in :meth:`BinaryMatrixCompletion.fit`.
         """
         check_switch("keep_seen", self.keep_seen)
         model = self._unfitted_model()
-        observations = model.read(X, client)
+        observations = model.read(X, client, **rules)
         wanted = wants_ranker(self.ranker, observations)
         parts = None
         if hold_out is not None:  # refused before the fit
@@ -151,7 +161,7 @@ class Recommender(FittedRecommender, ShowsFit, MatrixEstimator):
         ranker = None
         if wanted:
             ranker = fit_ranker(observations, device=model.device, random_state=self.random_state)
-        self.reading_ = None
+        self.reading_ = model.reading_
         summary = summary_of(model, observations)
         self._set(model, ranker, None if observations.is_remote else observations, summary)
         if parts is not None:
@@ -187,11 +197,10 @@ class Recommender(FittedRecommender, ShowsFit, MatrixEstimator):
         Entries and ranker are included if ``keep_seen`` is true.
         """
         check_is_fitted(self)
-        reading = None if self.reading_ is None else self.reading_.to_json()
         evaluation = None if self.evaluation_ is None else self.evaluation_.to_dict()
         contents = dataclasses.replace(
             contents_of(self.model_),
-            reading=reading,
+            reading=self.reading_.to_json(),
             summary=self.summary_,
             evaluation=as_json_values(evaluation),
         )

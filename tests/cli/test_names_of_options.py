@@ -36,7 +36,8 @@ COMPARE = ["compare"]
 #: A command, the words that make it fail, and the option that the error must name: the last one with a dash.
 CASES = [
     *((FIT, words) for words in (
-        "--like-at nan", "--like yes", "--dislike ,", "--missing drop", "--zeros maybe", "--delimiter x",
+        "--like-at nan", "--dislike-at nan", "--like yes", "--dislike ,", "--missing drop",
+        "--zeros maybe", "--delimiter x",
         "--decimal x", "--encoding klingon", "--format xls", "--gammas 0,1",
         "--duplicates all", "--max-size few", "--gammas 1 1 1", "--rho 2", "--rho many",
         "--link cauchy", "--link-scale 0", "--link-scale 1e300", "--rank -1", "--rank few", "--radius 0",
@@ -50,20 +51,22 @@ CASES = [
     )),
     *((command, words) for command in (PREDICT, EVALUATE, RECOMMEND, REPORT) for words in ("--max-size 10",)),
     *((command, words) for command in (EVALUATE, RECOMMEND, REPORT) for words in (
-        "--value item", "--like-at nan", "--duplicates all",
+        "--value item", "--like-at nan", "--dislike-at nan", "--duplicates all",
     )),
     *((command, words) for command in (RECOMMEND, EVALUATE) for words in (
         "-n 0", "--avoid-dislikes -1", "--level 2",
     )),
     *((command, "-n 0") for command in (["similar", "model", "--column", "i1"], ["positions", "model"])),
-    *((UPDATE, words) for words in ("--max-size 10", "--value item", "--like-at nan", "--duplicates all")),
+    *((UPDATE, words) for words in (
+        "--max-size 10", "--value item", "--like-at nan", "--dislike-at nan", "--duplicates all",
+    )),
     *((command, words) for command in (PREDICT, EVALUATE, RECOMMEND, UPDATE, REPORT) for words in (
         "--delimiter x", "--decimal x", "--encoding klingon", "--format xls", "--missing drop",
         "--layout tall", "--zeros maybe",
     )),
     *((command, words) for command in (EVALUATE, RECOMMEND, UPDATE, REPORT) for words in ("--like yes", "--dislike ,")),
     *((command, words) for command in (PREDICT_NEW, EXPLAIN_NEW, SIMILAR_NEW, COMPLETE_NEW) for words in (
-        "--value item", "--like-at nan", "--duplicates all", "--like yes", "--dislike ,",
+        "--value item", "--like-at nan", "--dislike-at nan", "--duplicates all", "--like yes", "--dislike ,",
     )),
     *((command, words) for command in (EXPLAIN_NEW, SIMILAR_NEW, COMPLETE_NEW) for words in (
         "--delimiter x", "--decimal x", "--encoding klingon", "--format xls", "--missing drop", "--layout tall",

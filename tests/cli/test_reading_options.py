@@ -65,6 +65,7 @@ def json_lines():
 
 
 NAMES = ["--row", "user", "--column", "item", "--value", "opinion"]
+LISTED = "0 is a dislike, where it is listed (guessed)."
 ORDER = "row ids are in column 'user', column ids in 'item', values in 'opinion' (in this order)."
 CASES = {
     "plain": ("r.csv", table("1", "-1"), NAMES, []),
@@ -82,7 +83,7 @@ CASES = {
         "r.csv",
         table("1", "0"),
         NAMES,
-        ["1 is a like and 0, where it is listed, a dislike (guessed)."],
+        [LISTED],
     ),
     "commas": (
         "r.csv",
@@ -106,7 +107,7 @@ CASES = {
     "repeated": ("r.csv", table("1", "-1") + table("1", "-1", header=""), NAMES, []),
     "no names": ("r.csv", table("1", "-1"), [], [ORDER]),
     "wide": ("r.csv", wide(), ["--wide"], []),
-    "json lines": ("r.jsonl", json_lines(), NAMES, ["true is a like and false a dislike (guessed)."]),
+    "json lines": ("r.jsonl", json_lines(), NAMES, [LISTED]),
     "named": ("r.txt", json_lines(), [*NAMES, "--format", "ndjson", "--like", "true", "--dislike", "false"], []),
     "npz": ("r.npz", npz(), [], ["rows and columns are named by their positions, from 0."]),
     "mtx": ("r.mtx.gz", mtx(), [], ["rows and columns are named by their positions, from 0."]),

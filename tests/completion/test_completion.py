@@ -480,7 +480,7 @@ def test_one_label_alone_warns_under_pn_and_stays_finite(label, l2, link, solver
     words = "likes" if label == 1 else "dislikes"
     model = make(gammas=PN, l2=l2, link=link, solver=solver, max_iter=60)
     with pytest.warns(UnboundedRiskWarning, match=f"Only {words} were observed") as caught:
-        model.fit(label * np.abs(A))
+        model.fit(label * np.abs(A), zeros="unobserved")
     assert caught[0].filename == __file__
     assert all(np.isfinite(getattr(model, name)).all() for name in (*FITTED, "objective_"))
     likely = model.complete()
@@ -495,7 +495,9 @@ def test_one_label_alone_warns_under_pn_and_stays_finite(label, l2, link, solver
 def test_bounded_fits_of_likes_alone_do_not_warn(options):
     with warnings.catch_warnings():
         warnings.simplefilter("error", TribitWarning)
-        make(**{"gammas": PN, "l2": 0.0, "intercept": False, **options}).fit(np.abs(A))
+        make(**{"gammas": PN, "l2": 0.0, "intercept": False, **options}).fit(
+            np.abs(A), zeros="unobserved"
+        )
 
 
 def pu_data(shape=(150, 120), rho=0.7):
@@ -512,7 +514,7 @@ def pu_data(shape=(150, 120), rho=0.7):
 def test_positives_and_unobserved_entries_alone(intercept, kind):
     Y, seen = pu_data()
     model = make(gammas=PU, rho=0.7, link=Logistic(7.0), rank=3, intercept=intercept)
-    completed = model.fit(kind(seen)).complete("sign")
+    completed = model.fit(kind(seen), zeros="unobserved").complete("sign")
     assert np.mean(completed[~seen] == Y[~seen]) > 0.6
     assert 0.3 < np.mean(completed == 1) < 0.7
 
@@ -520,7 +522,7 @@ def test_positives_and_unobserved_entries_alone(intercept, kind):
 def test_positives_alone_without_rho_warn():
     _, seen = pu_data((30, 20))
     with pytest.warns(UnknownRhoWarning, match="rho") as caught:
-        make(gammas=PU, rho=None).fit(seen)
+        make(gammas=PU, rho=None).fit(seen, zeros="unobserved")
     assert caught[0].filename == __file__
     for category in (UnboundedRiskWarning, UnknownRhoWarning):
         assert issubclass(category, TribitWarning)
@@ -927,7 +929,7 @@ def test_never_a_nan(labels, chosen):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", TribitWarning)
-        model.fit(labels)
+        model.fit(labels, zeros="unobserved")
     for name in FITTED:
         assert np.isfinite(getattr(model, name)).all()
     assert np.isfinite(model.intercept_)

@@ -119,7 +119,9 @@ def test_npz(tmp_path, kind, dtype, compressed):
     found = Reading().records(path)
     assert entries(found.observations()) == EXPECTED
     assert found.reading.notes == (f"m.npz: {NOTE}",)
-    assert found.reading == Reading()  # the columns of another file have names of their own
+    assert found.reading == Reading(
+        zeros="unobserved"
+    )  # the columns of another file have names of their own
     assert found.names == ("row", "column", "value")
 
 
@@ -127,15 +129,13 @@ def test_ratings_and_zeros_in_npz(tmp_path):
     ratings = sp.csr_array(([5.0, 0.5, 0.0], ([0, 0, 1], [0, 2, 1])), shape=(3, 4))
     path = stored(tmp_path / "m.npz", ratings)
     found = Reading(like_at=4).records(path)
-    assert entries(found.observations()) == {("0", "0"): 1, ("0", "2"): -1}
-    assert (
-        found.reading.notes[1]
-        == "m.npz: 0 is unobserved, as in any matrix, and stored 1 times (guessed)."
-    )
-    seen = observations_from_file(path, like_at=4, zeros="seen")
-    assert entries(seen)["1", "1"] == -1
+    assert entries(found.observations()) == {("0", "0"): 1, ("0", "2"): -1, ("1", "1"): -1}
+    assert found.reading.notes[1] == "m.npz: 0 is a rating, where it is stored (guessed)."
+    unobserved = observations_from_file(path, like_at=4, zeros="unobserved")
+    assert entries(unobserved) == {("0", "0"): 1, ("0", "2"): -1}
     refused(path, "the value 5.0 is neither")
-    refused(stored(tmp_path / "m.npz", ratings * 0), "Every value of m.npz is 0")
+    nothing = stored(tmp_path / "m.npz", ratings * 0)
+    refused(nothing, r"No value of m\.npz is a like or a dislike", zeros="unobserved")
     likes = stored(tmp_path / "m.npz", sp.csr_array(A != 0))
     assert observations_from_file(likes).n_likes == np.count_nonzero(A)
 

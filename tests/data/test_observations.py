@@ -2,7 +2,6 @@ import copy
 import pickle
 import subprocess
 import sys
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from tribit.data.observations import Observations, as_observations
-from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning
+from tribit.data.rules import TableRules
+from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.randomness import generator
 
 LABELS = np.array([[1, 0, -1, 0], [0, 0, 0, 1], [-1, 1, 0, 0]])
@@ -75,7 +75,7 @@ def test_round_trip_through_a_sparse_matrix(labels):
         with pytest.raises(InvalidInputError, match="no observed entry"):
             Observations.from_matrix(labels)
         return
-    observations = Observations.from_matrix(labels)
+    observations = Observations.from_matrix(labels, zeros="unobserved")
     sparse = observations.to_sparse()
     assert sparse.dtype == np.int8
     np.testing.assert_array_equal(sparse.toarray(), labels)
@@ -91,13 +91,7 @@ def test_nan_none_and_masked_are_unobserved_in_a_dense_matrix():
     assert_same(Observations.from_matrix(masked), expected)
 
 
-@pytest.mark.parametrize("make", [np.array, sp.csr_array, sp.coo_matrix])
-def test_true_is_a_like_and_false_is_unobserved(make):
-    observations = Observations.from_matrix(make([[True, False], [False, True]]))
-    assert (observations.n_likes, observations.n_dislikes) == (2, 0)
-
-
-def test_stored_zeros_are_unobserved():
+def test_stored_zeros_beside_minus_one_are_unobserved():
     stored = sp.coo_array(([1, 0, -1, 0], ([0, 0, 1, 0], [0, 1, 1, 1])), shape=(2, 2))
     assert pair_set(Observations.from_matrix(stored)) == {(0, 0), (1, 1)}
 
@@ -200,8 +194,9 @@ def test_like_at_must_be_a_finite_number(like_at):
 def test_as_observations():
     observations = example()
     assert as_observations(observations) is observations
-    assert as_observations(observations, like_at=4) is observations
-    assert as_observations([[5, 3]], like_at=4).labels.tolist() == [1, -1]
+    ratings = TableRules(like_at=4)
+    assert as_observations(observations, ratings) is observations
+    assert as_observations([[5, 3]], ratings).labels.tolist() == [1, -1]
 
 
 # Pairs
@@ -266,11 +261,9 @@ def test_products_beyond_32_bits(size):
             InvalidInputError,
             "position 1: the column 5 is not between 0 and 4; count from 0",
         ),
-        ([0, 1], [0, 1], [1, 0], {}, InvalidInputError, "position 1: the value 0 is neither"),
         ([0], [0], [3.5], {}, InvalidInputError, "value 3.5 is neither .*Observations.from_rating"),
         ([0], [0], [NAN], {}, InvalidInputError, "position 0: the value nan is not finite"),
         ([0], [0], [-INF], {}, InvalidInputError, "position 0: the value -inf is not finite"),
-        ([0], [0], [True], {}, InvalidTypeError, "labels are booleans"),
         ([0], [0], ["x"], {}, InvalidTypeError, "has the dtype <U1; pass numbers"),
         ([0], [0], [1j], {}, InvalidInputError, "Complex data not supported"),
         (
@@ -403,7 +396,7 @@ def test_hashable_ids_of_any_kind(frame):
         ({"i": [1, None, 2]}, {}, "row 1 of the frame: the column in column 'i' is missing"),
         ({"r": [None, 1, 1]}, {}, "row 0 of the frame: the value in column 'r' is missing"),
         ({"r": [1.0, INF, 1.0]}, {}, "row 1 of the frame: the value inf is not finite"),
-        ({"r": [1, -1, 2]}, {}, r"row 2 of the frame: the value 2 is neither .*like_at"),
+        ({"r": [1, -1, 2]}, {}, r"row 2 of the frame: the value 2.0 is neither .*like_at"),
         ({}, {"value": None, "like_at": 3}, "like_at needs value, the"),
         (
             {"u": ["a", "b", "a"], "i": [8, 8, 8], "r": [1, 1, -1]},
@@ -423,8 +416,6 @@ def test_a_wrong_frame_is_one_sentence(make, changed, options, match):
 @pytest.mark.parametrize(
     ("changed", "match"),
     [
-        ({"r": ["1", "1", "1"]}, "list of values has the dtype .*; pass numbers"),
-        ({"r": [True, False, True]}, "labels are booleans"),
         ({"u": [[1], [2], [3]]}, "row 0 of the frame: an object of type .* cannot be an id"),
     ],
 )
@@ -696,18 +687,6 @@ def test_the_labels_of_a_pandas_frame_become_ids():
     assert counted.column_ids is None
     with pytest.raises(InvalidInputError, match="The index holds 7 at positions 0 and 1"):
         Observations.from_matrix(frame.set_axis([7, 7], axis=0))
-
-
-@pytest.mark.parametrize("like_at", [None, 1.0])
-def test_zeros_that_may_be_dislikes_are_told(like_at):
-    with pytest.warns(
-        TribitWarning, match="X holds 2 zeros and no dislike: 0 was read as unobserved"
-    ):
-        Observations.from_matrix([[1.0, 0.0, np.nan], [np.nan, 1.0, 0.0]], like_at=like_at)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        Observations.from_matrix([[1.0, 0.0, np.nan], [np.nan, -1.0, 0.0]])
-        Observations.from_matrix([[1, 0, 1], [0, 1, 0]])  # likes alone, as PU data come
 
 
 def test_a_mask_divides_the_entries():

@@ -128,7 +128,8 @@ def test_it_is_printed_and_written():
 
 def test_likes_alone_are_ranked():
     model = BinaryMatrixCompletion(**{**MODEL.get_params(), "gammas": (0, 1, 0), "rho": 0.0})
-    found = cross_validate(model.set_params(radius=None), (A > 0).astype(int), 3, 0)
+    likes = Observations.from_matrix(A > 0, zeros="unobserved")
+    found = cross_validate(model.set_params(radius=None), likes, 3, 0)
     assert "AUC among unseen cells" in found.facts()
     assert "accuracy" not in found.facts()
 

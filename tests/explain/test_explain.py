@@ -260,7 +260,8 @@ def test_likes_alone(turned):
         draws.random((60, 12)) < 0.15 + 0.5 * (np.arange(12) % 3 == np.arange(60)[:, None] % 3)
     ) * 1
     liked = liked.T if turned else liked
-    model = BinaryMatrixCompletion(random_state=0, n_jobs=1, tol=1e-8, dtype="float64").fit(liked)
+    model = BinaryMatrixCompletion(random_state=0, n_jobs=1, tol=1e-8, dtype="float64")
+    model.fit(liked, zeros="unobserved")
     row = int(np.argmax(liked.sum(axis=1) > 2))
     column = int(np.argmin(liked[row]))
     found = model.explain(row, column, liked)
@@ -273,10 +274,10 @@ def test_likes_alone(turned):
 def test_the_columns_of_a_regression_are_no_part_of_the_row_s_minimum():
     from tribit.model.ease import regression_factors, with_regression
 
-    liked = (A > 0).astype(int)
+    liked = Observations.from_matrix(A > 0, zeros="unobserved")
     model = fitted("factors", liked, gammas=(0, 1, 0), rho=0.0, radius=None)
     before = model.explain(2, 5, liked)
-    regression = regression_factors(Observations.from_matrix(liked))
+    regression = regression_factors(liked)
     (member,) = model.fitted_.members
     unknowns, factors = (
         with_regression(each, regression, 3.0) for each in (member.unknowns, member.factors)

@@ -122,7 +122,7 @@ def test_a_test_set_without_the_model_s_ids_is_refused(axis):
     train = Observations.from_pairs([0, 1], [0, 1], [1, -1], **{f"{axis}_ids": ["a", "b"]})
     model = BinaryMatrixCompletion(rank=1, n_jobs=1, random_state=0).fit(train)
     with pytest.raises(InvalidInputError, match=f"fitted on {axis} ids but the test entries have"):
-        evaluate(model, np.eye(2))
+        evaluate(model, np.diag([1, -1]))
 
 
 def test_an_unknown_id_and_a_position_outside_are_named():

@@ -50,6 +50,10 @@ def draw(q, seed):
     )
 
 
+def likes_of(matrix):
+    return Observations.from_matrix(np.array(matrix, int), zeros="unobserved")
+
+
 def effects(shape, seed=0, level=-1.5):
     rng = np.random.default_rng(seed)
     return level + rng.normal(size=(shape[0], 1)) + rng.normal(size=(1, shape[1]))
@@ -241,7 +245,7 @@ def test_one_q_for_all_is_biased_where_the_mask_is_not_uniform():
             (0, 1): (1 - q[0, 0]) * q[0, 1],
         }
         total = sum(
-            weight * Objective(Observations.from_matrix([case]), Logistic(), pu(rho)).value(X)
+            weight * Objective(likes_of([case]), Logistic(), pu(rho)).value(X)
             for case, weight in cases.items()
         )
         nothing = np.sum(Logistic().loss(np.array([2.0, -2.0]), -1))
@@ -282,7 +286,7 @@ def test_log_loss_by_hand():
     seen = Observations.from_matrix([[1, 0, -1], [0, 0, 1]])
     terms = [0.5, 0.75, 1.0, 0.9, 0.8, 0.3]
     assert log_loss(Given(q), seen) == pytest.approx(-np.mean(np.log(terms)))
-    unseen = Observations.from_matrix([[1, 0, 0], [0, 0, 1]])
+    unseen = likes_of([[1, 0, 0], [0, 0, 1]])
     assert log_loss(Given(q), unseen) == np.inf
 
 
@@ -512,7 +516,7 @@ def test_diagnostics_take_a_cross_fitted_model():
 def test_cross_fitting_a_mask_that_is_full_or_nearly_empty():
     full = Observations.from_matrix(np.ones((4, 5), dtype=int))
     assert np.all(dense(cross_fitted(full, rank=2)) == 1.0)
-    one = Observations.from_matrix([[1, 0], [0, 0]])
+    one = likes_of([[1, 0], [0, 0]])
     assert isinstance(propensity.fit_propensity("low-rank", one, random_state=0), Propensity)
     two = propensity.fit_propensity(
         "low-rank", Observations.from_matrix([[1, 0], [0, -1]]), random_state=0
@@ -571,12 +575,12 @@ BAD = [
     (lambda: propensity.fit_propensity("rows", SEEN), InvalidTypeError, "or the name of one"),
     (lambda: completion("rows"), InvalidTypeError, r"'constant', 'row-column', 'low-rank'\); got"),
     (
-        lambda: row_column(Observations.from_matrix([[1, 0], [0, 0]]), l2=0),
+        lambda: row_column(likes_of([[1, 0], [0, 0]]), l2=0),
         InvalidInputError,
         "A row with no observed entry has an infinite effect at l2 = 0",
     ),
     (
-        lambda: row_column(Observations.from_matrix([[1, 0], [1, 1], [1, 0]]), l2=0),
+        lambda: row_column(likes_of([[1, 0], [1, 1], [1, 0]]), l2=0),
         InvalidInputError,
         "A row with every observed entry|A column with every",
     ),
@@ -617,7 +621,7 @@ def test_the_sampled_low_rank_model_is_near_the_exact_one(monkeypatch):
     draws = np.random.default_rng(3)
     U, V = draws.normal(size=(240, 1)), draws.normal(size=(220, 1))
     seen = draws.random((240, 220)) < expit(U @ V.T + draws.normal(size=220) - 2.0)
-    observations = Observations.from_matrix(seen.astype(int))
+    observations = likes_of(seen)
     exact, sampled, again = (
         low_rank(observations, rank=1, tol=1e-3, random_state=0, backend=backend)
         for backend in ("exact", "sampled", "sampled")

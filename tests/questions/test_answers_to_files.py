@@ -233,11 +233,8 @@ def test_a_model_fitted_in_python_on_numbers(tmp_path):
     model = BinaryMatrixCompletion(like_at=4, **OPTIONS).fit(seen)
     model.save(tmp_path / "model.tribit")
     path = write(frame(HELD_OUT), tmp_path / "test.csv")
-    with pytest.raises(
-        InvalidInputError, match="say which hold the ids of rows and of columns with row and column"
-    ):
-        evaluate_file(tmp_path / "model.tribit", path)
-    assert evaluate_file(tmp_path / "model.tribit", path, **NAMES).accuracy == 1.0
+    # The names of the frame's columns are kept.
+    assert evaluate_file(tmp_path / "model.tribit", path).accuracy == 1.0
     # And one with no ids at all: the file's are positions.
     positions = BinaryMatrixCompletion(**OPTIONS).fit(np.array([[1, 0, -1], [-1, 1, 1]]))
     positions.save(tmp_path / "model.tribit")

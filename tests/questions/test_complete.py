@@ -236,7 +236,8 @@ def test_new_rows_keep_their_entries(recommender):
 
 def test_signs_of_likes_alone_need_a_threshold():
     model = BinaryMatrixCompletion(n_jobs=1, n_candidates=3)
-    recommender = Recommender(model, random_state=0).fit(Observations.from_matrix(np.abs(drawn())))
+    likes = Observations.from_matrix(np.abs(drawn()), zeros="unobserved")
+    recommender = Recommender(model, random_state=0).fit(likes)
     with pytest.raises(InvalidInputError, match=r"probability of .*: pass threshold, or what="):
         recommender.complete(what="sign")
     found = recommender.complete(what="sign", threshold=0.3, observed="predict").to_array()

@@ -266,7 +266,7 @@ def test_a_large_matrix_is_learned_from_some_of_its_rows(monkeypatch):
 
 def test_likes_alone_are_enough():
     A = np.maximum(table(), 0)
-    ranker = CandidateRanker(random_state=0).fit(A)
+    ranker = CandidateRanker(random_state=0).fit(sp.csr_array(A))
     likes, dislikes = ranker.log_rates(np.arange(40))
     assert np.isfinite(likes).all()
     assert (dislikes == -np.inf).all()
@@ -373,7 +373,7 @@ def test_expected_likes_never_fall_in_the_rate_and_share_it_as_the_rates_do():
 
 
 def test_of_likes_alone_no_dislike_is_expected():
-    A = np.maximum(table(), 0)
+    A = sp.csr_array(np.maximum(table(), 0))
     ranker = CandidateRanker(random_state=0).fit(A)
     lists = judge_of(A).recommend(range(40), 4, exclude_seen=A, ranker=ranker)
     assert not lists.dislikes.values.any()

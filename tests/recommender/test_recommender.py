@@ -204,7 +204,7 @@ def test_new_columns_and_updates_are_ranked_too(recommender):
 
 def test_likes_alone_need_no_ranker():
     likes = np.abs(drawn((40, 25), density=0.2))
-    found = Recommender(random_state=0).fit(likes)
+    found = Recommender(random_state=0).fit(likes, zeros="unobserved")
     assert found.ranker_ is None
     lists = found.recommend([0, 1], 5)
     assert lists.lengths.tolist() == [5, 5]

@@ -10,6 +10,7 @@ from markupsafe import escape
 from pydantic import ValidationError
 
 from service_parts import fitted
+from tribit.data.reading import Reading
 from tribit.questions import Entry
 from tribit.questions.base import OMIT, option
 from tribit.questions.kinds import Ids, Texts
@@ -128,7 +129,7 @@ def test_reasons_are_of_one_row(client):
 
 def test_ratings_need_a_model_of_ratings(client_of, tmp_path):
     recommender = fitted()
-    recommender.reading_ = None
+    recommender.reading_ = Reading()
     recommender.save(tmp_path / "m.tribit")
     body = {"entries": [{"column": "c1", "value": 4}]}
     refused(client_of(tmp_path / "m.tribit").post("/recommend", json=body), 422, "send labels")

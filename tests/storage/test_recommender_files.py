@@ -96,9 +96,9 @@ def test_what_is_left_out_is_none(recommender, tmp_path):
     recommender.model_.save(tmp_path / "model")
     assert (tmp_path / "bare").read_bytes() == (tmp_path / "model").read_bytes()
     found = contents(tmp_path / "model")
-    assert (found.entries, found.ranker, found.reading, found.summary) == (None,) * 4
+    assert (found.entries, found.ranker, found.summary) == (None,) * 3
     copy = Recommender.load(tmp_path / "model")
-    assert (copy.seen_, copy.ranker_, copy.reading_, copy.summary_) == (None, None, None, {})
+    assert (copy.seen_, copy.ranker_, copy.summary_) == (None, None, {})
 
 
 def test_a_recommender_that_keeps_no_entries_has_no_ranker_in_its_file(seen, tmp_path):

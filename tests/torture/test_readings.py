@@ -199,7 +199,7 @@ CHOICES = {
     "delimiter": [None, ";", "tab", "space", "::"],
     "encoding": [None, "latin-1", "utf-16", "utf-7", "unicode_escape"],
     "duplicates": ["error", "first", "last", "majority"],
-    "zeros": [None, "seen", "unseen"],
+    "zeros": [None, "dislike", "unobserved"],
     "like": [None, "3", ["yes", "4"]],
     "like_at": [None, 3.0],
     "row": [None, "user", "0"],

@@ -75,9 +75,7 @@ def fit_file(
     options = {"row_features": of_rows, "column_features": of_columns, "hold_out": hold_out}
     if scheduler is None:
         records = reading.records(path, max_size=max_size)
-        recommender.fit(records.observations(), **options)
-        recommender.reading_ = records.reading
-        return recommender
+        return recommender.fit(records.observations(), **options)
     return fit_on_cluster(recommender, path, reading, scheduler, options, max_size=max_size)
 
 
@@ -123,7 +121,7 @@ def fit_on_cluster(
             reading = records.reading
             X = records.observations()
         recommender.fit(X, client=client, **options)
-    recommender.reading_ = reading
+    recommender.reading_ = recommender.model_.reading_ = reading
     return recommender
 
 

@@ -10,6 +10,7 @@ from tribit.cluster.calls import Cluster, connect
 from tribit.cluster.frames import from_frame, from_parquet, is_dask_frame
 from tribit.cluster.observations import PartitionedObservations
 from tribit.data.observations import Observations, as_observations
+from tribit.data.rules import TableRules
 
 __all__ = [
     "PartitionedObservations",
@@ -40,12 +41,11 @@ def from_observations(
     return PartitionedObservations.cut(observations, Cluster(client), n_partitions)
 
 
-def as_partitioned(
-    X: object, client: object, *, like_at: float | None = None
-) -> PartitionedObservations:
+def as_partitioned(X: object, client: object, rules: TableRules) -> PartitionedObservations:
     """Return a dask data frame, observations or a matrix as partitions on a cluster."""
     if isinstance(X, PartitionedObservations):
         return X
     if is_dask_frame(X):
-        return from_frame(X, client, like_at=like_at)
-    return from_observations(as_observations(X, like_at=like_at), client)
+        names = {"row": rules.row, "column": rules.column, "value": rules.value}
+        return from_frame(X, client, **names, like_at=rules.like_at, duplicates=rules.duplicates)
+    return from_observations(as_observations(X, rules), client)

@@ -22,7 +22,8 @@ from tribit.cluster.observations import PartitionedObservations
 from tribit.cluster.parts import Partition
 from tribit.data.axis import AnyArray, Axes, Axis, Positions, eager_frame, factorize, frame_column
 from tribit.data.ingest import Checked, Duplicates, check_shape, merge_duplicates
-from tribit.data.labels import as_labels
+from tribit.data.labels import label_numbers
+from tribit.data.rules import TableRules
 from tribit.errors import (
     InvalidInputError,
     InvalidTypeError,
@@ -286,7 +287,7 @@ def _part(
     given = np.ones(i.size, np.int8)
     if names[2] is not None:
         given = frame_column(native, names[2], "value", _row)
-    labels = as_labels(given, like_at, _row)
+    labels = label_numbers(given, TableRules(like_at=like_at), None, _row)
     checked = merge_duplicates(Checked(i, j, labels, axes), duplicates, _row)
     return Partition.of(
         checked.rows, checked.columns, checked.values, rows, (n_rows, column_ids.size)

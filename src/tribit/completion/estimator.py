@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
@@ -16,7 +16,9 @@ from tribit.backends import SUMS
 from tribit.checks import check_choice, check_count, check_switch
 from tribit.completion.fitted_model import FittedModel
 from tribit.completion.transformer import RowTransformer
-from tribit.data.observations import Observations, as_observations
+from tribit.data.observations import Observations, as_observations, read_entries
+from tribit.data.reading import Reading
+from tribit.data.rules import RuleOptions, TableRules
 from tribit.display import ShowsFit, html_facts
 from tribit.errors import InvalidInputError
 from tribit.factor_model import FactorModel
@@ -227,6 +229,10 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         come from it and from ``record_``.
     record_ : FitRecord
         The record of search and solver (:class:`tribit.selection.record.FitRecord`).
+    reading_ : Reading
+        The rules by which the table was read, which later matrices are read by too.
+    counts_ : dict
+        Numbers of ``"likes"`` and ``"dislikes"`` of the fit; not in a model's file.
     scores_ : Scores
         Axes, factors and curve of the predictions (:class:`tribit.model.scores.Scores`).
     row_factors_, column_factors_ : array of shape (n_rows, rank), (n_columns, rank)
@@ -356,6 +362,13 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         self.verbose = verbose
         self.callback = callback
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Return the parameters and, after a fit, what was read."""
+        text = str(super().__repr__(N_CHAR_MAX))
+        if not hasattr(self, "counts_"):
+            return text
+        return f"{text} {fitted_on(self.counts_, self.reading_)}"
+
     def __sklearn_clone__(self) -> Self:
         """Return an unfitted copy in which the model for ``imputed`` stays fitted, unlike in scikit-learn's clone."""
         given = self.get_params(deep=False)
@@ -376,14 +389,16 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         row_features: Any = None,
         column_features: Any = None,
         client: Any = None,
+        **rules: Unpack[RuleOptions],
     ) -> Self:
         """Fit the model.
 
         Parameters
         ----------
-        X : Observations, sparse matrix or array of shape (n_rows, n_columns)
-            Likes (+1) and dislikes (-1); cells that are 0, NaN or not stored are unobserved. With a client also a dask
-            data frame of row ids, column ids and labels or ratings, in its first three columns.
+        X : Observations, data frame, sparse matrix or array of shape (n_rows, n_columns)
+            Likes (+1) and dislikes (-1); cells that are NaN or not stored are unobserved. What 0 means is in
+            :func:`tribit.data.zeros.meaning_of_zero`. A data frame with an entry in each row needs ``row``,
+            ``column`` and, unless all are likes, ``value``. With a client also a dask data frame.
         y : ignored
             Present for scikit-learn's interface.
         row_features, column_features : data frame, sparse matrix or array, optional
@@ -392,6 +407,10 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
             categories, lists of tags and missing values are allowed.
         client : distributed.Client, optional
             A dask cluster whose workers compute the sums over entries (:mod:`tribit.cluster`); the solver runs here.
+        **rules
+            Rules of reading, as in :class:`tribit.data.rules.TableRules`: ``zeros``, ``row``, ``column``, ``value``,
+            ``like_at`` (by default the parameter), ``dislike_at``, ``like``, ``dislike`` and others. They are kept as
+            ``reading_``, with what was guessed, and read later matrices too.
 
         Returns
         -------
@@ -400,18 +419,25 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         from tribit.completion.fitting import fit  # noqa: PLC0415 - predictions need no search
 
         check_not_row_folds()
-        observations = self.read(X, client)
+        observations = self.read(X, client, **rules)
         check_options(self)
         self.fitted_, self.record_ = fit(self, observations, row_features, column_features)
+        self.reading_ = self._reading(observations.rules)
+        self.counts_ = {"likes": observations.n_likes, "dislikes": observations.n_dislikes}
         return self
 
-    def read(self, X: Any, client: Any = None) -> Observations:
-        """Return a user's matrix as observations, on this machine or on the workers of a cluster; see :meth:`fit`."""
+    def read(self, X: Any, client: Any = None, **rules: Unpack[RuleOptions]) -> Observations:
+        """Return a user's table as observations, on this machine or on the workers of a cluster; see :meth:`fit`."""
+        given: dict[str, Any] = {"like_at": self.like_at, **rules}
         if client is None:
-            return as_observations(X, like_at=self.like_at)
+            return as_observations(X, TableRules(**given))
         from tribit.cluster import as_partitioned  # noqa: PLC0415 - an extra
 
-        return as_partitioned(X, client, like_at=self.like_at)
+        return as_partitioned(X, client, TableRules(**given))
+
+    def _reading(self, rules: TableRules | None) -> Reading:
+        """Return the rules for later tables: those of the fit, or where it had observations those of the parameters."""
+        return Reading.of(TableRules(like_at=self.like_at) if rules is None else rules)
 
     def fold_in(
         self,
@@ -455,9 +481,7 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         check_is_fitted(self)
         given = None
         if X is not None:
-            given = entries_at_known(
-                as_observations(X, like_at=self.like_at), self.axes_, unknown, axis
-            )
+            given = entries_at_known(read_entries(self, X), self.axes_, unknown, axis)
         return self.with_fitted(
             fold_in(
                 self.fitted_,
@@ -490,7 +514,7 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         from tribit.folding import update  # noqa: PLC0415
 
         check_is_fitted(self)
-        given, before = (as_observations(each, like_at=self.like_at) for each in (X, seen))
+        given, before = (read_entries(self, each) for each in (X, seen))
         return self.with_fitted(
             update(
                 self.fitted_,
@@ -523,7 +547,7 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         from tribit.explain import explain  # noqa: PLC0415 - predictions need no reasons
 
         check_is_fitted(self)
-        seen = as_observations(seen, like_at=self.like_at)
+        seen = read_entries(self, seen)
         return explain(self.fitted_, row, column, seen, n_jobs=self.n_jobs)
 
     def refit(
@@ -545,7 +569,7 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         from tribit.completion.fitting import refit  # noqa: PLC0415 - predictions need no fit
 
         check_is_fitted(self)
-        observations = as_observations(X, like_at=self.like_at)
+        observations = read_entries(self, X)
         return refit(self, observations, random_state, rho, imputed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -562,6 +586,13 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
 
     def _factors(self) -> Factors:
         return self.fitted_.factors
+
+
+def fitted_on(counts: Mapping[str, int], rules: TableRules) -> str:
+    """Return what was read for a fit, in a few words."""
+    zeros = rules.zero_text()
+    text = f"fitted on {counts['likes']} likes, {counts['dislikes']} dislikes"
+    return f"{text}; {zeros}" if zeros else text
 
 
 def check_options(estimator: BinaryMatrixCompletion) -> None:

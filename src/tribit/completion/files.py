@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from tribit import storage
 from tribit.backends import check_dtype
 from tribit.completion.estimator import BinaryMatrixCompletion, check_options
+from tribit.data.reading import Reading
 from tribit.errors import InvalidInputError, TribitWarning, parameter, warn
 from tribit.model.links import LINKS
 from tribit.model.risks import Missingness
@@ -72,7 +73,12 @@ def contents_of(model: BinaryMatrixCompletion) -> Contents:
         raise InvalidInputError(
             f"The model cannot be saved, as its parameters were changed ({reason_of(error)}); fit it again."
         ) from None
-    return Contents(parameters_to_json(model), model.fitted_, model.record_)
+    return Contents(
+        parameters_to_json(model),
+        model.fitted_,
+        model.record_,
+        reading=model.reading_.to_json(),
+    )
 
 
 def model_of(contents: Contents) -> BinaryMatrixCompletion:
@@ -81,6 +87,10 @@ def model_of(contents: Contents) -> BinaryMatrixCompletion:
         **parameters_from_json(contents.parameters, BinaryMatrixCompletion())
     )
     model.fitted_, model.record_ = contents.fitted, contents.record
+    model.reading_ = Reading.from_json(contents.reading or {"like_at": model.like_at})
+    summary = contents.summary or {}
+    if {"likes", "dislikes"} <= summary.keys():
+        model.counts_ = {name: int(summary[name]) for name in ("likes", "dislikes")}
     check_parameters(model)
     return model
 

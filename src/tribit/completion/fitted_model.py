@@ -7,7 +7,8 @@ from typing import Any, Self
 
 from tribit import propensity
 from tribit.data.axis import Axes, HasAxes
-from tribit.data.labels import check_like_at
+from tribit.data.labels import check_rating
+from tribit.data.reading import Reading
 from tribit.model.calibration import Calibrator
 from tribit.model.factors import Factors
 from tribit.model.fitted import Fitted
@@ -37,6 +38,8 @@ class FittedModel(HasAxes):
         The result.
     record_ : FitRecord
         How it was found.
+    reading_ : Reading
+        The rules by which the table was read, which later matrices are read by too.
     """
 
     rho: Any = AUTO
@@ -46,6 +49,7 @@ class FittedModel(HasAxes):
     device: str = "cpu"
     fitted_: Fitted
     record_: FitRecord
+    reading_: Reading
 
     gammas_ = _hyperparameter("gammas")
     rank_ = _hyperparameter("rank")
@@ -66,13 +70,14 @@ class FittedModel(HasAxes):
         found.rho = contents.parameters.get("rho", AUTO)
         found.like_at = contents.parameters.get("like_at")
         found.fitted_, found.record_ = contents.fitted, contents.record
+        found.reading_ = Reading.from_json(contents.reading or {})
         found.check_reused()
         return found
 
     def check_reused(self) -> None:
         """Refuse wrong values of the parameters that are used again after a fit."""
         if self.like_at is not None:
-            check_like_at(self.like_at)
+            check_rating("like_at", self.like_at)
         if isinstance(self.rho, str) and self.rho not in (*propensity.NAMES, AUTO):
             raise propensity.unknown_name_error(self.rho)
 

@@ -6,7 +6,8 @@ The arrays returned are referred to by nothing else. An error names the place of
 from __future__ import annotations
 
 import operator
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -24,78 +25,127 @@ from tribit.data.axis import (
     frame_labels,
     quoted_id,
 )
-from tribit.data.labels import TextColumn, ValueReader, as_labels, as_real
-from tribit.errors import (
-    InvalidInputError,
-    InvalidTypeError,
-    TribitWarning,
-    either,
-    parameter,
-    warn,
-)
+from tribit.data.labels import Labels, TextColumn, as_real, as_values, value_labels
+from tribit.data.zeros import Holder, Zeros, meaning_of_zero
+from tribit.errors import InvalidInputError, InvalidTypeError, either, parameter
+
+if TYPE_CHECKING:
+    from tribit.data.rules import TableRules
 
 Duplicates: TypeAlias = Literal["error", "first", "last", "majority"]
 
 
 class Checked(NamedTuple):
-    """Entries in row-major order, each pair once, with their values and axes."""
+    """Entries in row-major order, each pair once, with their values and axes, and the rules they were read by."""
 
     rows: Positions
     columns: Positions
     values: AnyArray
     axes: Axes
+    rules: TableRules | None = None
 
 
-def entries_from_matrix(X: Any, read: ValueReader, *, zeros: bool = False) -> Checked:
-    """Read a sparse or dense matrix, in which dense NaN means unobserved; 0 is a value only with ``zeros``."""
-    if sp.issparse(X):
-        stored = X.tocoo()
-        values, shape = as_real(stored.data, "X"), check_shape(X.shape)
-        # A stored NaN is not zero, so it is kept here and refused among the values.
-        kept = np.arange(values.size) if zeros else np.flatnonzero(values)
-        values, rows, columns = values[kept], stored.row[kept], stored.col[kept]
-    else:
-        dense = _dense(X, zeros)
-        shape = check_shape(dense.shape)
-        seen = ~np.isnan(dense)
-        rows, columns = np.nonzero(seen if zeros else seen & (dense != 0))
-        values, kept = dense[rows, columns], np.arange(rows.size)
+def entries_from_matrix(X: Any, rules: TableRules, ambiguous: Zeros | None = None) -> Checked:
+    """Read likes and dislikes, or ratings, of a sparse or dense matrix, in which NaN is missing.
+
+    ``ambiguous`` is as in :func:`tribit.data.zeros.meaning_of_zero`.
+    """
+    cells = _matrix_cells(X)
+    meaning = meaning_of_zero(
+        cells.values,
+        rules,
+        holder=cells.holder,
+        has_missing=cells.has_missing,
+        name="X",
+        ambiguous=ambiguous,
+    )
+    values, rows, columns, kept = cells.at(zeros=meaning.zeros != "unobserved")
     if not values.size:
-        advice = "value that is not NaN" if zeros else "+1 (like) or a -1 (dislike)"
-        raise InvalidInputError(f"X has no observed entry; give it a {advice}.")
-    if values.dtype.kind == "b":
-        values = values.astype(np.int8)
-    axes = Axes.of(shape, *frame_labels(X))
-    values = read(values, lambda p: f"row {rows[p]}, column {columns[p]} of X")
-    found = Checked(rows.astype(np.int64), columns.astype(np.int64), values, axes)
+        raise InvalidInputError("X has no observed entry; give it a +1 (like) or a -1 (dislike).")
+
+    def where(position: int) -> str:
+        return f"row {rows[position]}, column {columns[position]} of X"
+
+    labels = value_labels(values, rules, meaning.zeros, where)
+    observed = labels != 0
+    notes = () if meaning.note is None else (meaning.note,)
+    if not observed.all():
+        n = int(np.count_nonzero(~observed))
+        notes = (*notes, f"X: {n} of {n + int(observed.sum())} values were left out, as neutral.")
+        if not observed.any():
+            raise InvalidInputError(
+                f"No value of X is a like or a dislike; check {parameter('like_at')}, {parameter('like')} and "
+                f"{parameter('dislike')}."
+            )
+        labels, rows, columns = labels[observed], rows[observed], columns[observed]
+        kept = kept[observed]
+    found = replace(rules, zeros=meaning.zeros, notes=notes)
+    axes = Axes.of(cells.shape, *frame_labels(X))
+    return _in_order(
+        Checked(rows.astype(np.int64), columns.astype(np.int64), labels, axes, found), kept
+    )
+
+
+def measurements_from_matrix(X: Any) -> Checked:
+    """Read the real values of a dense matrix, in which NaN is missing, or the stored ones of a sparse matrix."""
+    cells = _matrix_cells(X)
+    values, rows, columns, kept = cells.at(zeros=True)
+    if not values.size:
+        raise InvalidInputError("X has no observed entry; give it a value that is not NaN.")
+    numbers = as_values(values, lambda p: f"row {rows[p]}, column {columns[p]} of X")
+    axes = Axes.of(cells.shape, *frame_labels(X))
+    return _in_order(Checked(rows.astype(np.int64), columns.astype(np.int64), numbers, axes), kept)
+
+
+def _in_order(found: Checked, kept: AnyArray) -> Checked:
     # SciPy adds up what is stored twice, so that two equal labels do not agree on a third.
     return merge_duplicates(found, "error", lambda p: f"stored entry {kept[p]}", agreeing=False)
 
 
-def warn_of_zeros(X: object, like_at: float | None) -> None:
-    """Warn where 0 in a dense matrix of likes may mean a dislike, since NaN or ratings mark the unobserved entries."""
-    dense = _dense(X, False)
-    zeros = int(np.count_nonzero(dense == 0))
-    marked = like_at is not None or bool(np.isnan(dense).any())
-    if zeros and marked:
-        warn(
-            f"X holds {zeros} zeros and no dislike: 0 was read as unobserved. If zeros are dislikes, write "
-            "them as -1.",
-            TribitWarning,
-        )
+class _MatrixCells(NamedTuple):
+    """Values of a matrix that are stored and not missing; ``places`` are those of a sparse one."""
+
+    matrix: AnyArray
+    values: AnyArray
+    shape: tuple[int, int]
+    holder: Holder
+    has_missing: bool
+    places: tuple[AnyArray, AnyArray] | None = None
+
+    def at(self, *, zeros: bool) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
+        """Return values, rows and columns of the cells, with or without zeros, and their numbers as stored."""
+        if self.places is not None:
+            kept = np.arange(self.values.size) if zeros else np.flatnonzero(self.values)
+            return self.values[kept], self.places[0][kept], self.places[1][kept], kept
+        dense = self.matrix
+        seen = ~np.isnan(dense) if self.has_missing else np.ones(dense.shape, dtype=bool)
+        rows, columns = np.nonzero(seen if zeros else seen & (dense != 0))
+        return dense[rows, columns], rows, columns, np.arange(rows.size)
 
 
-def entries_from_pairs(
+def _matrix_cells(X: Any) -> _MatrixCells:
+    if sp.issparse(X):
+        stored = X.tocoo()
+        values, shape = as_real(stored.data, "X"), check_shape(X.shape)
+        # A stored NaN is kept here and refused among the values.
+        return _MatrixCells(values, values, shape, "sparse", True, (stored.row, stored.col))
+    dense = _dense(X)
+    shape = check_shape(dense.shape)
+    missing = np.isnan(dense)
+    has_missing = bool(missing.any())
+    values = dense[~missing] if has_missing else dense
+    return _MatrixCells(dense, values, shape, "dense", has_missing)
+
+
+def check_pairs(
     rows: npt.ArrayLike,
     columns: npt.ArrayLike,
     values: npt.ArrayLike,
     shape: tuple[int, int] | None,
-    row_ids: object,
-    column_ids: object,
-    read: ValueReader,
-    duplicates: Duplicates = "error",
+    row_ids: Any,
+    column_ids: Any,
 ) -> Checked:
-    """Check the positions against each other and the shape, and the values."""
+    """Check the positions against each other, the values and the shape; duplicates and values are not checked."""
     i, j, given = (np.asarray(part) for part in (rows, columns, values))
     if i.ndim != 1 or not i.shape == j.shape == given.shape:
         raise InvalidInputError(
@@ -107,37 +157,28 @@ def entries_from_pairs(
     n_rows, n_columns = (None, None) if shape is None else check_shape(shape)
     axes = Axes(Axis.of("row", i, row_ids, n_rows), Axis.of("column", j, column_ids, n_columns))
     check_shape(axes.shape)
-    where = "position {}".format
-    found = Checked(i.astype(np.int64), j.astype(np.int64), read(given, where), axes)
-    return merge_duplicates(found, duplicates, where)
+    return Checked(i.astype(np.int64), j.astype(np.int64), given, axes)
 
 
 def entries_from_ids(
     row_ids: AnyArray | TextColumn,
     column_ids: AnyArray | TextColumn,
-    values: AnyArray | None,
-    *,
-    like_at: float | None,
-    duplicates: Duplicates,
+    labels: Labels | None,
+    rules: TableRules,
     where: Where,
 ) -> Checked:
-    """Count the ids in order of first appearance; without values, every pair is a like."""
+    """Count the ids in order of first appearance; without labels, every pair is a like."""
     if not row_ids.size:
         raise InvalidInputError("No entry is observed; give at least one row of data.")
-    if values is None:
-        if like_at is not None:
-            raise InvalidInputError(
-                f"{parameter('like_at')} needs {parameter('value')}, the name of the column that holds the ratings."
-            )
-        values = np.ones(row_ids.size, dtype=np.int8)
+    if labels is None:
+        labels = np.ones(row_ids.size, dtype=np.int8)
     (rows, row_names), (columns, column_names) = (
         (ids.codes, ids.distinct) if isinstance(ids, TextColumn) else factorize(ids, where)
         for ids in (row_ids, column_ids)
     )
     shape = check_shape((row_names.size, column_names.size))
     axes = Axes.of(shape, row_names, column_names)
-    found = Checked(rows, columns, as_labels(values, like_at, where), axes)
-    return merge_duplicates(found, duplicates, where)
+    return merge_duplicates(Checked(rows, columns, labels, axes, rules), rules.duplicates, where)
 
 
 def merge_duplicates(
@@ -148,7 +189,7 @@ def merge_duplicates(
     With "error" a pair that is given again with the same value is no error, unless ``agreeing`` is False.
     """
     check_choice("duplicates", duplicates, get_args(Duplicates))
-    rows, columns, values, axes = entries
+    rows, columns, values, axes, rules = entries
     keys = rows * axes.columns.size + columns  # cannot overflow: check_shape has seen the shape
     if (keys[1:] > keys[:-1]).all():
         return entries
@@ -172,7 +213,7 @@ def merge_duplicates(
     if duplicates == "majority":
         votes = np.add.reduceat(in_order, starts, dtype=np.int64)
         merged = np.where(votes == 0, merged, np.sign(votes)).astype(np.int8)
-    return Checked(rows[kept], columns[kept], merged, axes)
+    return Checked(rows[kept], columns[kept], merged, axes, rules)
 
 
 def check_shape(shape: Any) -> tuple[int, int]:
@@ -205,14 +246,14 @@ def check_shape(shape: Any) -> tuple[int, int]:
     return n_rows, n_columns
 
 
-def _dense(X: object, zeros: bool) -> AnyArray:
+def _dense(X: Any) -> AnyArray:
     if isinstance(X, np.ma.MaskedArray):
         # Masked is unobserved; np.asarray would bring back what the mask hides.
-        X = np.ma.filled(X.astype(np.float64), np.nan) if zeros else X.filled(0)
+        X = np.ma.filled(X.astype(np.float64), np.nan)
     try:
         array = np.asarray(X)
     except ValueError as error:
         raise InvalidInputError(
-            "The rows of X differ in length; pass a rectangular matrix with 0 for unobserved."
+            "The rows of X differ in length; pass a rectangular matrix with 0 or NaN for unobserved."
         ) from error
     return as_real(array, "X")

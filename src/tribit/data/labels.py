@@ -1,33 +1,37 @@
 """Values of entries as likes and dislikes: numbers, ratings with a threshold, and words.
 
-:func:`as_labels` reads numbers, of a matrix, a frame or a file; :class:`TextValues` are those of a file, which may be
-words as well. The columns of a file are a :class:`TextColumn`.
+:func:`label_numbers` reads numbers, of a matrix, a frame or a file; :class:`TextValues` are those of a file, which may
+be words as well. The columns of a file are a :class:`TextColumn`.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from math import isfinite
 from numbers import Real
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tribit.data.axis import AnyArray, Positions, Where, first_true
+from tribit.data.zeros import Holder, Zeros, meaning_of_zero
 from tribit.errors import InvalidInputError, InvalidTypeError, either, listed, parameter, quoted
+
+if TYPE_CHECKING:
+    from tribit.data.rules import TableRules
 
 Labels: TypeAlias = npt.NDArray[np.int8]
 Floats: TypeAlias = npt.NDArray[np.float64]
-#: Function that checks given values and returns labels or numbers; an error names the place of a wrong one.
-ValueReader: TypeAlias = Callable[[AnyArray, Where], AnyArray]
 Words = tuple[str, ...]
 
 #: Texts that stand for a missing value, as spreadsheets, databases, R and pandas write it.
 MISSING = frozenset({"", "NA", "N/A", "<NA>", "NaN", "nan", "null", "NULL", "None", "?"})
 #: Pairs of a like and a dislike that are understood where both occur and no other word does.
-PAIRS = (("1", "0"), ("true", "false"), ("yes", "no"), ("like", "dislike"), ("+", "-"))
+PAIRS = (("yes", "no"), ("like", "dislike"), ("+", "-"))
+#: Words that are read as numbers.
+BOOLEANS = {"true": 1.0, "false": 0.0}
 
 
 #: Whole numbers up to here are floats without loss.
@@ -143,12 +147,12 @@ def number_text(number: float) -> str:
 
 
 def reads_as_number(text: str) -> bool:
-    """Return whether Python reads a text as a number."""
+    """Return whether a text is a number; 1_0 is one for Python alone."""
     try:
         float(text)
     except ValueError:
         return False
-    return True
+    return "_" not in text
 
 
 def normalise_word(text: str, decimal: str) -> str:
@@ -170,60 +174,84 @@ class TextValues(NamedTuple):
         """Return the column of the values for messages; empty in a wide table."""
         return "" if self.column is None else f" in column {quoted(self.column)}"
 
-    def numbers(self) -> npt.NDArray[np.float64]:
-        """Return the values as floats."""
-        numbers = self._numbers_or_none()
+    def numbers(self, *, rated: bool) -> Floats:
+        """Return the distinct values as floats; an error lists values that are words, unless they are ratings."""
+        numbers = [self.number(text) for text in self.texts.distinct]
         missing = [number is None for number in numbers]
+        # Values that are numbers with the other decimal mark have an error of their own.
+        if (
+            not rated
+            and all(missing)
+            and all(as_number(text, ",") is None for text in self.texts.distinct)
+        ):
+            raise self._unknown_words()
         if any(missing):
             raise self._no_number(self.texts.first(missing))
-        return self.texts.spread(numbers, np.float64)
+        return np.array(numbers, dtype=np.float64)
 
-    def are_zero(self) -> npt.NDArray[np.bool_]:
-        """Return which values are the number 0."""
-        return self.texts.spread([number == 0 for number in self._numbers_or_none()], bool)
+    def number(self, text: str) -> float | None:
+        """Return the number that a text is, 1 for true and 0 for false, or None."""
+        known = BOOLEANS.get(text.casefold())
+        return as_number(text, self.decimal) if known is None else known
 
     def labels(
-        self, like_at: float | None, like: Words | None, dislike: Words | None
-    ) -> tuple[Labels, tuple[str, str] | None]:
-        """Return the labels by the rules given, and the pair of a like and a dislike where it was guessed.
+        self, rules: TableRules, *, holder: Holder, has_missing: bool
+    ) -> tuple[Labels, dict[str, Any], list[str]]:
+        """Return +1 and -1, and 0 for values that are left out; rules that were guessed, and notes.
 
-        Without rules, a known pair of words is understood, and +1 and -1.
+        Without rules, a known pair of words is understood, and numbers (:func:`label_numbers`).
         """
-        if like is not None or dislike is not None:
-            return self.labels_by_word(like or (), dislike or ()), None
-        pair = None if like_at is not None else self.known_pair()
-        if pair is None:
-            return self.labels_by_number(like_at), None
-        return self.labels_by_word(pair[:1], pair[1:]), pair
-
-    def labels_by_word(self, like: Words, dislike: Words) -> Labels:
-        """Return +1 for the words of a like, -1 for those of a dislike; any other is an error."""
-        meaning = {self.word(text): 1 for text in like} | {self.word(text): -1 for text in dislike}
-        labels = [meaning.get(self.word(text), 0) for text in self.texts.distinct]
-        if 0 in labels:
-            position = self.texts.first([label == 0 for label in labels])
-            raise InvalidInputError(
-                f"{self.where(position)}: the value {quoted(self.texts[position])} is neither a like "
-                f"({listed(like) or 'none'}) nor a dislike ({listed(dislike) or 'none'}); add it to "
-                f"{parameter('like')} or {parameter('dislike')}, or correct it."
+        like, dislike = rules.like, rules.dislike
+        guessed: dict[str, Any] = {}
+        notes: list[str] = []
+        pair = None if rules.like_at is not None or like or dislike else self.known_pair()
+        if pair is not None:
+            like, dislike = pair[:1], pair[1:]
+            guessed = {"like": like, "dislike": dislike}
+            notes.append(
+                f"{self.source}: {like[0]} is a like and {dislike[0]} a dislike (guessed)."
             )
-        return self.texts.spread(labels, np.int8)
+        if like or dislike:
+            labels = self._labels_by_word(like or (), dislike or (), rules.zeros)
+            left_out = self._left_out(labels, "neither a like nor a dislike")
+        else:
+            numbers = self.numbers(rated=rules.like_at is not None)
+            meaning = meaning_of_zero(
+                numbers, rules, holder=holder, has_missing=has_missing, name=self.source
+            )
+            guessed = {"zeros": meaning.zeros}
+            notes += [] if meaning.note is None else [meaning.note]
+            labels = label_numbers(
+                numbers, rules, meaning.zeros, lambda at: self.where(self._first(at))
+            )
+            left_out = self._left_out(np.where(numbers == 0, 1, labels), "between both thresholds")
+        return labels[self.texts.codes], guessed, notes + left_out
+
+    def _first(self, place: int) -> int:
+        """Return the first record with a distinct text."""
+        return int(np.argmax(self.texts.codes == place))
+
+    def _labels_by_word(self, like: Words, dislike: Words, zeros: Zeros | None) -> Labels:
+        """Return the label of each distinct text: +1 and -1 for the words given, 0 for others."""
+        meaning = {self.word(text): 1 for text in like} | {self.word(text): -1 for text in dislike}
+        if zeros == "unobserved":
+            meaning["0"] = 0
+        return np.array([meaning.get(self.word(text), 0) for text in self.texts.distinct], np.int8)
+
+    def _left_out(self, labels: AnyArray, reason: str) -> list[str]:
+        """Return a note on the texts without a label, with their counts; none where there is no such text."""
+        if (labels != 0).all():
+            return []
+        counts = self.texts.counts
+        lost = [f"{self.texts.distinct[at]} ({counts[at]})" for at in np.flatnonzero(labels == 0)]
+        n = int(counts[labels == 0].sum())
+        which = "1 value was" if n == 1 else f"{n} values were"
+        return [f"{self.source}: {which} left out, {reason}: {listed(lost)}."]
 
     def known_pair(self) -> tuple[str, str] | None:
         """Return the words of a like and a dislike where these, and no others, occur."""
         words = set(map(self.word, self.texts.distinct))
         return next((pair for pair in PAIRS if words == set(pair)), None)
-
-    def labels_by_number(self, like_at: float | None) -> Labels:
-        """Return +1 and -1 as they stand, or the labels of ratings; an error lists values that are words."""
-        # Values that are numbers with the other decimal mark have an error of their own.
-        texts = self.texts.distinct
-        if like_at is None and all(as_number(t, mark) is None for t in texts for mark in ".,"):
-            raise self._unknown_words()
-        return as_labels(self.numbers(), like_at, self.where)
-
-    def _numbers_or_none(self) -> list[float | None]:
-        return [as_number(text, self.decimal) for text in self.texts.distinct]
 
     def word(self, text: str) -> str:
         """Return a text as it is compared."""
@@ -266,29 +294,38 @@ def are_missing(texts: TextColumn, words: Set[str] = MISSING) -> npt.NDArray[np.
     return texts.spread([text in words for text in texts.distinct], bool)
 
 
-def as_labels(values: AnyArray, like_at: float | None, where: Where) -> Labels:
-    """Return +1 or -1 for each value: the value itself, or with ``like_at`` whether it is at least that."""
+def value_labels(values: AnyArray, rules: TableRules, zeros: Zeros | None, where: Where) -> Labels:
+    """Return the labels of numbers by the rules, words for likes and dislikes among them; 0 for those left out."""
+    if not (rules.like or rules.dislike):
+        return label_numbers(values, rules, zeros, where)
+    distinct, codes = np.unique(_finite(values, where), return_inverse=True)
+    texts = TextColumn(codes.ravel(), map(number_text, distinct.tolist()))
+    return TextValues(texts, where, "X").labels(rules, holder="sparse", has_missing=True)[0]
+
+
+def label_numbers(values: AnyArray, rules: TableRules, zeros: Zeros | None, where: Where) -> Labels:
+    """Return +1 (like) and -1 (dislike) for numbers, and 0 for those that are left out.
+
+    ``zeros`` is the meaning of 0 (:func:`tribit.data.zeros.meaning_of_zero`). With ``like_at`` a number is a rating.
+    """
     values = _finite(values, where)
-    if like_at is not None:
-        check_like_at(like_at)
-        return np.where(values >= like_at, np.int8(1), np.int8(-1))
-    if values.dtype.kind == "b":
-        raise InvalidTypeError(
-            "The labels are booleans, and False could mean disliked or unobserved; "
-            "pass +1 for a like and -1 for a dislike."
-        )
-    if (position := first_true((values != 1) & (values != -1))) is not None:
-        raise InvalidInputError(
-            f"{where(position)}: the value {values.flat[position]} is neither +1 (like) nor -1 "
-            f"(dislike); if these are ratings, pass {parameter('like_at')}"
-            f"{either(' (for pairs: Observations.from_ratings)')}."
-        )
-    return values.astype(np.int8)
-
-
-def label_reader(like_at: float | None) -> ValueReader:
-    """Return the reader of labels, or of ratings with that threshold."""
-    return lambda values, where: as_labels(values, like_at, where)
+    if rules.like_at is not None:
+        labels = np.where(values >= rules.like_at, np.int8(1), np.int8(-1))
+        if rules.dislike_at is not None:
+            labels[(values > rules.dislike_at) & (values < rules.like_at)] = 0
+    else:
+        known = (values == 1) | (values == -1) | ((values == 0) & (zeros is not None))
+        if (position := first_true(~known)) is not None:
+            raise InvalidInputError(
+                f"{where(position)}: the value {values.flat[position]} is neither +1 (like) nor -1 (dislike); if "
+                f"these are ratings, pass {parameter('like_at')}{either(' (for pairs: Observations.from_ratings)')}; "
+                "if they count plays or purchases, leave the values out, or pass that too."
+            )
+        labels = values.astype(np.int8)
+        labels[values == 0] = -1
+    if zeros == "unobserved":
+        labels[values == 0] = 0
+    return labels
 
 
 def as_values(values: AnyArray, where: Where) -> Floats:
@@ -306,16 +343,20 @@ def _finite(values: AnyArray, where: Where) -> AnyArray:
     return values
 
 
-def check_like_at(like_at: object) -> None:
-    """Raise an error where a threshold is no finite number."""
+def check_rating(name: str, value: Any) -> float:
+    """Return a threshold of ratings, a finite number."""
     try:
-        known = not isinstance(like_at, bool) and isinstance(like_at, Real) and isfinite(like_at)
+        known = not isinstance(value, bool) and isinstance(value, Real) and isfinite(value)
     except OverflowError:  # an integer may be too large to be a float
         known = False
     if not known:
-        raise InvalidInputError(
-            f"{parameter('like_at')} is {like_at!r}; pass the smallest rating that is a like, a finite number."
+        extreme = (
+            "smallest rating that is a like" if name == "like_at" else "largest that is a dislike"
         )
+        raise InvalidInputError(
+            f"{parameter(name)} is {value!r}; pass the {extreme}, a finite number."
+        )
+    return value  # type: ignore[no-any-return]
 
 
 def as_real(array: AnyArray, name: str) -> AnyArray:
@@ -323,7 +364,9 @@ def as_real(array: AnyArray, name: str) -> AnyArray:
     advice = "pass numbers, or use Observations.from_frame for a data frame with ids"
     if array.dtype.kind == "O" and not any(isinstance(item, str | bytes) for item in array.flat):
         try:
-            return array.astype(np.float64)
+            # pandas.NA is no float; None is one.
+            given = [np.nan if type(item).__name__ == "NAType" else item for item in array.flat]
+            return np.array(given, dtype=object).reshape(array.shape).astype(np.float64)
         except (TypeError, ValueError) as error:
             raise InvalidTypeError(
                 f"{name} holds something that is not a number ({error}); {advice}."

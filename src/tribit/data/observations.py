@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import FrozenInstanceError, dataclass
-from typing import Any, ClassVar, Self, TypeAlias
+from dataclasses import FrozenInstanceError, dataclass, replace
+from typing import Any, ClassVar, Self, TypeAlias, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -12,17 +12,12 @@ import scipy.sparse as sp
 
 from tribit import randomness
 from tribit.data import ingest
-from tribit.data.axis import (
-    AnyArray,
-    Axes,
-    Positions,
-    check_positions,
-    eager_frame,
-    frame_column,
-    row_of_frame,
-)
+from tribit.data.axis import AnyArray, Axes, Positions, check_positions
+from tribit.data.frames import entries_from_frame, is_long_frame
 from tribit.data.ingest import Checked, Duplicates
-from tribit.data.labels import Floats, Labels, as_values, label_reader
+from tribit.data.labels import Floats, Labels, as_real, as_values, check_rating, value_labels
+from tribit.data.rules import TableRules, ValueOptions
+from tribit.data.zeros import Zeros, meaning_of_zero
 from tribit.display import html_facts
 from tribit.errors import InvalidInputError
 from tribit.randomness import RandomState
@@ -35,10 +30,12 @@ class Entries:
     by the name of its values.
     """
 
-    __slots__ = ("__weakref__", "_counts", "_values", "axes", "columns", "rows")
+    __slots__ = ("__weakref__", "_counts", "_values", "axes", "columns", "rows", "rules")
     rows: Positions
     columns: Positions
     axes: Axes
+    #: The rules by which a table was read, with guesses and notes; None where there was no table.
+    rules: TableRules | None
     _values: AnyArray
     #: Counts that were made, kept: entries never change, and a pass over millions of them takes a tenth of a second.
     _counts: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
@@ -91,7 +88,9 @@ class Entries:
         # Rows are in order already, so a stable sort by column alone gives the new order.
         order = np.argsort(self.columns, kind="stable")
         sides = self.columns[order], self.rows[order]
-        return self.from_checked(Checked(*sides, self._values[order], self.axes.transpose()))
+        return self.from_checked(
+            Checked(*sides, self._values[order], self.axes.transpose(), self.rules)
+        )
 
     def take(self, positions: npt.ArrayLike) -> Self:
         """Return the entries at ``positions`` alone, in a matrix of the same shape and ids.
@@ -181,10 +180,13 @@ class Entries:
     def __delattr__(self, name: str) -> None:
         raise FrozenInstanceError(f"cannot delete field {name!r}")
 
-    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...], TableRules | None]:
         # Copies and pickles go through the constructor: NumPy forgets that an array is read-only.
         fields = self.rows, self.columns, self._values, self.shape, self.row_ids, self.column_ids
-        return type(self), fields
+        return type(self), fields, self.rules
+
+    def __setstate__(self, rules: TableRules) -> None:
+        object.__setattr__(self, "rules", rules)
 
     @classmethod
     def from_checked(cls, entries: Checked) -> Self:
@@ -197,14 +199,15 @@ class Entries:
         """Return the entries of a mask, or at increasing positions, unchecked."""
         # Indexing by either copies, so the rest is left behind.
         parts = self.rows[chosen], self.columns[chosen], self._values[chosen]
-        return self.from_checked(Checked(*parts, self.axes))
+        return self.from_checked(Checked(*parts, self.axes, self.rules))
 
     def _store(self, entries: Checked) -> None:
-        rows, columns, values, axes = entries
+        rows, columns, values, axes, _ = entries
         for array in (rows, columns, values, axes.rows.ids, axes.columns.ids):
             if array is not None:
                 array.flags.writeable = False
-        for name, value in zip(("rows", "columns", "_values", "axes"), entries, strict=True):
+        names = ("rows", "columns", "_values", "axes", "rules")
+        for name, value in zip(names, entries, strict=True):
             object.__setattr__(self, name, value)
 
 
@@ -231,8 +234,8 @@ class Observations(Entries):
     ----------
     rows, columns : array of int
         Position of each observed entry; no pair may appear with two labels.
-    labels : array of {-1, +1}
-        +1 for a like, -1 for a dislike.
+    labels : array of {-1, +1}, of {0, 1} or of booleans
+        +1 for a like; -1, or where it does not occur 0 or False, for a dislike.
     shape : tuple of two ints
         Numbers of rows and columns of the matrix.
     row_ids, column_ids : array, optional
@@ -241,7 +244,7 @@ class Observations(Entries):
     Examples
     --------
     >>> Observations.from_matrix([[1, 0, -1], [0, 1, 1]])
-    Observations(2 x 3, 4 observed (66.7%), 3 likes, 1 dislikes)
+    Observations(2 x 3, 4 observed (66.7%), 3 likes, 1 dislikes; 0 is unobserved)
     """
 
     __slots__ = ("_n_likes",)  # kept, as the counts are
@@ -257,26 +260,23 @@ class Observations(Entries):
         column_ids: object = None,
     ) -> None:
         given = rows, columns, labels, shape, row_ids, column_ids
-        self._store(ingest.entries_from_pairs(*given, label_reader(None)))
+        self._store(_entries_of_pairs(*given, TableRules()))
 
     @classmethod
-    def from_matrix(cls, X: object, *, like_at: float | None = None) -> Self:
+    def from_matrix(cls, X: Any, **rules: Unpack[ValueOptions]) -> Self:
         """Read a matrix of likes and dislikes, or of ratings.
 
         Parameters
         ----------
         X : sparse matrix or array, or array-like, of shape (n_rows, n_columns)
-            +1 is a like and -1 a dislike; 0, masked and not stored entries are unobserved, as is NaN
-            in a dense matrix. In a boolean matrix True is a like and False is unobserved. The index and
-            the columns of a pandas frame become ids, unless they count from 0.
-        like_at : float, optional
-            Read the values as ratings: from ``like_at`` up a like, below it a dislike. A rating of
-            0 means unobserved here too.
+            +1 is a like and -1 a dislike; masked, missing (NaN, NA) and not stored entries are unobserved. What 0 and
+            False mean is in :func:`tribit.data.zeros.meaning_of_zero`. The index and the columns of a pandas frame
+            become ids, unless they count from 0.
+        **rules
+            ``like_at``, ``dislike_at``, ``like``, ``dislike`` and ``zeros``, as in
+            :class:`tribit.data.rules.TableRules`.
         """
-        entries = ingest.entries_from_matrix(X, label_reader(like_at))
-        if not sp.issparse(X) and np.all(entries.values > 0):
-            ingest.warn_of_zeros(X, like_at)
-        return cls.from_checked(entries)
+        return cls.from_checked(ingest.entries_from_matrix(X, TableRules(**rules)))
 
     @classmethod
     def from_pairs(
@@ -289,6 +289,7 @@ class Observations(Entries):
         row_ids: object = None,
         column_ids: object = None,
         duplicates: Duplicates = "error",
+        zeros: Zeros | None = None,
     ) -> Self:
         """Take one label for each pair of integer positions.
 
@@ -296,8 +297,8 @@ class Observations(Entries):
         ----------
         rows, columns : array-like of int
             Positions, from 0.
-        labels : array-like of {-1, +1}
-            +1 for a like, -1 for a dislike.
+        labels : array-like of {-1, +1}, of {0, 1} or of booleans
+            +1 for a like; -1, or where it does not occur 0 or False, for a dislike.
         shape : tuple of two ints, optional
             By default the numbers of ids, or where there are none, the largest position plus one.
         row_ids, column_ids : array-like, optional
@@ -305,9 +306,12 @@ class Observations(Entries):
         duplicates : {"error", "first", "last", "majority"}, default="error"
             Treatment of a pair with several different labels: an error, the first or the last label, or the more
             frequent one (a tie goes to the last).
+        zeros : {"dislike", "unobserved"}, optional
+            Whether a 0 is a dislike, or an unobserved entry.
         """
         given = rows, columns, labels, shape, row_ids, column_ids
-        return cls.from_checked(ingest.entries_from_pairs(*given, label_reader(None), duplicates))
+        rules = TableRules(duplicates=duplicates, zeros=zeros)
+        return cls.from_checked(_entries_of_pairs(*given, rules))
 
     @classmethod
     def from_ratings(
@@ -327,9 +331,8 @@ class Observations(Entries):
         The other parameters are those of :meth:`from_pairs`; duplicates are resolved on the labels.
         """
         given = rows, columns, ratings, shape, row_ids, column_ids
-        return cls.from_checked(
-            ingest.entries_from_pairs(*given, label_reader(like_at), duplicates)
-        )
+        rules = TableRules(like_at=check_rating("like_at", like_at), duplicates=duplicates)
+        return cls.from_checked(_entries_of_pairs(*given, rules))
 
     @classmethod
     def from_frame(
@@ -339,8 +342,7 @@ class Observations(Entries):
         row: str,
         column: str,
         value: str | None = None,
-        like_at: float | None = None,
-        duplicates: Duplicates = "error",
+        **rules: Unpack[ValueOptions],
     ) -> Self:
         """Read a data frame (pandas, polars, pyarrow, ...) with one observed entry per row.
 
@@ -351,25 +353,14 @@ class Observations(Entries):
         row, column : str
             Names of the columns that hold the ids, which are numbered as they first appear.
         value : str, optional
-            Name of the column that holds +1 and -1, or ratings; without it every pair is a like.
-        like_at : float, optional
-            The smallest rating that is a like.
-        duplicates : {"error", "first", "last", "majority"}, default="error"
-            As in :meth:`from_pairs`.
+            Name of the column of likes and dislikes (+1 and -1, 1 and 0, booleans, words) or ratings; without it every
+            pair is a like.
+        **rules
+            ``like_at``, ``dislike_at``, ``like``, ``dislike``, ``zeros``, ``missing`` and ``duplicates``, as in
+            :class:`tribit.data.rules.TableRules`.
         """
-        native = eager_frame(frame)
-        row_ids = frame_column(native, row, "row")
-        column_ids = frame_column(native, column, "column")
-        values = None if value is None else frame_column(native, value, "value")
-        entries = ingest.entries_from_ids(
-            row_ids,
-            column_ids,
-            values,
-            like_at=like_at,
-            duplicates=duplicates,
-            where=row_of_frame,
-        )
-        return cls.from_checked(entries)
+        given = TableRules(row=row, column=column, value=value, **rules)
+        return cls.from_checked(entries_from_frame(frame, given))
 
     @property
     def labels(self) -> Labels:
@@ -473,20 +464,69 @@ class Observations(Entries):
         # Two digits for the sparsest, where one decimal would read 0.0%.
         observed = f"{self.n_observed} observed ({percent:{'.1f' if percent >= 0.1 else '.2g'}}%)"
         labels = f"{self.n_likes} likes, {self.n_dislikes} dislikes"
-        return f"Observations({self.shape[0]} x {self.shape[1]}, {observed}, {labels})"
+        zeros = "" if self.rules is None else self.rules.zero_text()
+        meaning = f"; {zeros}" if zeros else ""
+        return f"Observations({self.shape[0]} x {self.shape[1]}, {observed}, {labels}{meaning})"
 
 
-def as_observations(X: object, like_at: float | None = None) -> Observations:
-    """Return ``X`` itself if it is :class:`Observations`, else read it as a matrix.
+def _entries_of_pairs(
+    rows: Any,
+    columns: Any,
+    labels: Any,
+    shape: Any,
+    row_ids: Any,
+    column_ids: Any,
+    rules: TableRules,
+) -> Checked:
+    """Return entries at positions, with the labels that the rules give to the values."""
+    pairs = ingest.check_pairs(rows, columns, labels, shape, row_ids, column_ids)
+    values = as_real(pairs.values, "The list of values")
+    meaning = meaning_of_zero(values, rules, holder="long", has_missing=True, name="The list")
+    where = "position {}".format
+    found = value_labels(values, rules, meaning.zeros, where)
+    kept = found != 0
+    if not kept.any():
+        raise InvalidInputError("No value of the list is a like or a dislike; check zeros.")
+    rules = replace(rules, zeros=meaning.zeros)
+    entries = Checked(pairs.rows[kept], pairs.columns[kept], found[kept], pairs.axes, rules)
+    return ingest.merge_duplicates(entries, rules.duplicates, where)
+
+
+def as_observations(
+    X: Any, rules: TableRules | None = None, *, ambiguous: Zeros | None = None
+) -> Observations:
+    """Return ``X`` itself if it is :class:`Observations`, else read it by the rules.
 
     Parameters
     ----------
-    X : Observations, or a matrix as in :meth:`Observations.from_matrix`
-        The observations.
-    like_at : float, optional
-        The smallest rating that is a like; observations have their labels already and ignore it.
+    X : Observations, a data frame with the columns that the rules name, or a matrix as in \
+            :meth:`Observations.from_matrix`
+        The observations, which have their labels already and ignore the rules.
+    rules : TableRules, optional
+        The rules, for a later matrix those of the fit.
+    ambiguous : {"dislike", "unobserved"}, optional
+        As in :func:`tribit.data.zeros.meaning_of_zero`.
     """
-    return X if isinstance(X, Observations) else Observations.from_matrix(X, like_at=like_at)
+    if isinstance(X, Observations):
+        return X
+    rules = TableRules() if rules is None else rules
+    if is_long_frame(X, rules):
+        return Observations.from_checked(entries_from_frame(X, rules))
+    return Observations.from_checked(ingest.entries_from_matrix(X, rules, ambiguous))
+
+
+def read_entries(model: Any, X: Any) -> Observations:
+    """Return a user's table as observations, by the rules of the model's fit."""
+    return as_observations(X, _rules_of(model))
+
+
+def read_mask(model: Any, X: Any) -> Observations:
+    """Return observations whose labels do not matter: as :func:`read_entries`, but 0 and 1 alone are a mask."""
+    return as_observations(X, _rules_of(model), ambiguous="unobserved")
+
+
+def _rules_of(model: Any) -> TableRules:
+    return getattr(model, "reading_", None) or TableRules(like_at=getattr(model, "like_at", None))
 
 
 class Measurements(Entries):
@@ -520,8 +560,10 @@ class Measurements(Entries):
         row_ids: object = None,
         column_ids: object = None,
     ) -> None:
-        given = rows, columns, values, shape, row_ids, column_ids
-        self._store(ingest.entries_from_pairs(*given, as_values))
+        pairs = ingest.check_pairs(rows, columns, values, shape, row_ids, column_ids)
+        where = "position {}".format
+        pairs = pairs._replace(values=as_values(pairs.values, where))
+        self._store(ingest.merge_duplicates(pairs, "error", where))
 
     @classmethod
     def from_matrix(cls, X: object) -> Self:
@@ -532,7 +574,7 @@ class Measurements(Entries):
         X : sparse matrix or array, or array-like, of shape (n_rows, n_columns)
             The values. The index and the columns of a pandas frame become ids, unless they count from 0.
         """
-        return cls.from_checked(ingest.entries_from_matrix(X, as_values, zeros=True))
+        return cls.from_checked(ingest.measurements_from_matrix(X))
 
     @property
     def values(self) -> Floats:
@@ -564,7 +606,7 @@ def as_measurements(X: object) -> Measurements:
     if not isinstance(X, Observations):
         if not _is_signs(X):
             return Measurements.from_matrix(X)
-        X = Observations.from_matrix(X)
+        X = Observations.from_matrix(X, zeros="unobserved")
     return Measurements.from_checked(
         Checked(X.rows, X.columns, X.labels.astype(np.float64), X.axes)
     )

@@ -14,17 +14,18 @@ from tribit.data.labels import (
     TextColumn,
     TextValues,
     are_missing,
-    as_number,
     normalise_word,
     reads_as_number,
 )
 from tribit.data.sources import Source
 from tribit.data.tables import Format, read_source
 from tribit.data.text_formats import are_places
+from tribit.data.zeros import Holder
 from tribit.errors import InvalidInputError, listed, parameter, quoted
 
 if TYPE_CHECKING:
     from tribit.data.reading import Reading
+    from tribit.data.rules import TableRules
 
 
 #: Names of the columns of a wide table or a matrix; of lists and predictions where the columns of the fit have numbers.
@@ -66,10 +67,10 @@ def is_heading(
     first, rest = values.texts[0], values._replace(texts=values.texts.take(np.arange(1, rows.size)))
 
     def is_value(text: str) -> bool:
-        known = as_number(text, values.decimal) is not None
+        known = values.number(text) is not None
         return normalise_word(text, values.decimal) in words if words else known
 
-    if first in MISSING or as_number(first, values.decimal) is not None or is_value(first):
+    if first in MISSING or values.number(first) is not None or is_value(first):
         return False
     return is_value(rest.texts[0]) or (not words and rest.known_pair() is not None)
 
@@ -80,14 +81,14 @@ def _usual(text: str) -> bool:
 
 
 class TableCells(NamedTuple):
-    """Cells of a table in a file: ids and values as text, and the place of each.
+    """Cells of a table: ids and values as text, and the place of each; of a frame, ids as an array.
 
     ``source`` is the file, ``names`` the columns they are from, ``rules`` those found in the file, ``value_column``
     the column of values if there is one, and ``filled`` says that a wide table has no empty cell.
     """
 
-    rows: TextColumn
-    columns: TextColumn
+    rows: Any
+    columns: Any
     texts: TextColumn | None
     where: Where
     source: str
@@ -231,45 +232,27 @@ def without_missing(cells: TableCells, missing: str) -> TableCells:
     return cells.at(~lost).with_note(note)
 
 
-def label_cells(cells: TableCells, rules: Reading, *, is_matrix: bool) -> tuple[TableCells, Labels]:
+def label_cells(cells: TableCells, rules: TableRules, holder: Holder) -> tuple[TableCells, Labels]:
     """Return the observed cells, with rules that were guessed from the values, and their labels."""
     if cells.texts is None:
-        for rule in ("like_at", "like", "dislike"):
-            if getattr(rules, rule) is not None:
+        for name in ("like_at", "dislike_at", "like", "dislike"):
+            if getattr(rules, name) is not None:
                 raise InvalidInputError(
-                    f"{parameter(rule)} needs {parameter('value')}, the name of the column that holds the ratings."
+                    f"{parameter(name)} needs {parameter('value')}, the name of the column that holds the ratings."
                 )
         return cells, np.ones(cells.rows.size, dtype=np.int8)
-    zeros = rules.zeros
-    by_word = rules.like is not None or rules.dislike is not None
-    if zeros is None and not by_word and (is_matrix or cells.filled):
-        zeros = "unseen"
-    if zeros == "unseen":
-        cells = _without_zeros(cells, rules)
-    labels, pair = cells.values(rules.decimal).labels(rules.like_at, rules.like, rules.dislike)
-    if pair is not None:
-        like, dislike = pair
-        listed_zero = ", where it is listed," if dislike == "0" else ""
-        note = f"{cells.source}: {like} is a like and {dislike}{listed_zero} a dislike (guessed)."
-        cells = cells.with_note(note, like=(like,), dislike=(dislike,))
-    return cells, labels
-
-
-def _without_zeros(cells: TableCells, rules: Reading) -> TableCells:
-    name = cells.source
-    zero = cells.values(rules.decimal).are_zero()
-    n_zero = int(np.count_nonzero(zero))
-    if not n_zero:
-        return cells
-    if n_zero == zero.size:
+    values = cells.values(rules.decimal)
+    labels, found, notes = values.labels(rules, holder=holder, has_missing=not cells.filled)
+    for note in notes:
+        cells = cells.with_note(note)
+    observed = labels != 0
+    if not observed.any():
         raise InvalidInputError(
-            f"Every value of {name} is 0, which says that the entry is unobserved; give it a like, or pass "
-            f"{parameter('zeros', 'seen')}."
+            f"No value{values.within()} of {cells.source} is a like or a dislike; check {parameter('like_at')}, "
+            f"{parameter('like')}, {parameter('dislike')} and {parameter('zeros')}."
         )
-    if rules.zeros is not None:
-        return cells.at(~zero)
-    why = "as no cell is empty" if cells.filled else f"as in any matrix, and stored {n_zero} times"
-    return cells.at(~zero).with_note(f"{name}: 0 is unobserved, {why} (guessed).", zeros="unseen")
+    cells = cells._replace(rules={**cells.rules, **found})
+    return (cells, labels) if observed.all() else (cells.at(observed), labels[observed])
 
 
 def _names(

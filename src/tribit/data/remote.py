@@ -31,6 +31,7 @@ class RemoteObservations(Observations):
     ) -> None:
         for name, value in {
             "axes": axes,
+            "rules": None,
             "_counts": counts,
             "_n_likes": n_likes,
             "_observed": int(np.sum(counts[0])),

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import clone
 
 from tribit.checks import check_count
-from tribit.data.observations import as_observations
+from tribit.data.observations import read_entries
 from tribit.display import Summarised
 from tribit.errors import InvalidTypeError
 from tribit.evaluation.held_out import Evaluation, evaluate
@@ -168,7 +168,7 @@ def cross_validate(
         raise InvalidTypeError(
             f"ranker is of type {type(ranker).__name__}; pass a CandidateRanker, which is fitted without each fold."
         )
-    observations = as_observations(X, like_at=getattr(model, "like_at", None))
+    observations = read_entries(model, X)
     n_entries = observations.n_observed
     folds = check_count("folds", folds, 2, n_entries, meaning="the number of entries")
     numbers = balanced_fold_numbers(observations.labels > 0, folds, generator(random_state))

@@ -14,6 +14,7 @@ from tribit.completion.estimator import BinaryMatrixCompletion
 from tribit.data.axis import AnyArray, Axis, eager_frame, frame_column
 from tribit.data.ingest import Duplicates, entries_from_ids
 from tribit.data.observations import Observations
+from tribit.data.rules import TableRules
 from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning, listed, warn
 
 __all__ = ["EntryClassifier"]
@@ -102,10 +103,9 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             entries_from_ids(
                 rows,
                 columns,
-                2 * codes.ravel() - 1,
-                like_at=None,
-                duplicates=self.duplicates,
-                where=lambda position: f"pair {position}",
+                (2 * codes.ravel() - 1).astype(np.int8),
+                TableRules(duplicates=self.duplicates),
+                lambda position: f"pair {position}",
             )
         )
         self.classes_ = classes

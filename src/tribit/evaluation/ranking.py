@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from tribit.checks import check_count, check_fitted
 from tribit.data.axis import Positions, first_true
+from tribit.data.observations import read_entries, read_mask
 from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.model.scores import HasScores, Scores, read_entries
+from tribit.model.scores import HasScores, Scores
 from tribit.ranking.lists import best_columns
 from tribit.ranking.scores import (
     Ranker,
@@ -104,7 +105,7 @@ def ranking_report(
     """
     n = check_count("n", n)
     check_fitted(scores)
-    seen, hidden = read_entries(scores, train), read_entries(scores, held_out)
+    seen, hidden = read_mask(scores, train), read_entries(scores, held_out)
     if isinstance(scores, Scores) or hasattr(scores, "scores_") or is_ranker(scores):
         found = as_scores_or_ranker(scores)
         axes, score = axes_of(found), model_score(found, ranker, avoid_dislikes)

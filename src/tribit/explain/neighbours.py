@@ -30,8 +30,9 @@ from numpy.typing import NDArray
 from tribit.answers import Answer, check_headings
 from tribit.checks import check_count
 from tribit.data.axis import AnyArray, Axes, Positions, as_list
+from tribit.data.observations import read_mask
 from tribit.errors import InvalidInputError
-from tribit.model.scores import HasScores, Scores, as_scores, read_entries
+from tribit.model.scores import HasScores, Scores, as_scores
 from tribit.ranking.lists import best_columns
 
 __all__ = ["Neighbours", "similar"]
@@ -125,7 +126,7 @@ def similar(
     axes, factors = scores.axes, scores.factors.astype("float64")
     known = None
     if seen is not None:
-        known = axes.mask(read_entries(model, seen), "seen has")
+        known = axes.mask(read_mask(model, seen), "seen has")
     if rows is not None:
         known = None if known is None else known.T.tocsr()
         axes, factors = Axes(axes.columns, axes.rows), factors.transposed

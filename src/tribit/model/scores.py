@@ -17,7 +17,7 @@ from scipy.special import logit
 
 from tribit.checks import check_fitted
 from tribit.data.axis import Axes, Positions
-from tribit.data.observations import Observations, as_observations
+from tribit.data.observations import Observations, read_entries
 from tribit.display import Summarised
 from tribit.errors import InvalidTypeError
 from tribit.metrics.entries import ByProbability, Curve
@@ -140,8 +140,3 @@ def as_scores(model: HasScores | Scores) -> Scores:
             f"model is of type {type(model).__name__}; pass a fitted BinaryMatrixCompletion or another system."
         )
     return found
-
-
-def read_entries(model: object, X: object) -> Observations:
-    """Return a user's matrix as observations, with ratings read by the estimator's ``like_at``."""
-    return as_observations(X, like_at=getattr(model, "like_at", None))

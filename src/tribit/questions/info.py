@@ -217,8 +217,7 @@ def facts_of(recommender: FittedRecommender) -> dict[str, str]:
         if maps.encoder is not None
     ]
     facts["side features"] = " and ".join(features) or "none"
-    if recommender.reading_ is not None:
-        facts["read as"] = _rules(recommender.reading_)
+    facts["read as"] = _rules(recommender.reading_)
     if versions := summary.get("versions"):
         facts["versions"] = ", ".join(f"{name} {number}" for name, number in versions.items())
     return facts

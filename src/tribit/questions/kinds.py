@@ -17,7 +17,7 @@ import numpy as np
 from tribit.data.axis import AnyArray, Axis, Positions, as_list, quoted_id
 from tribit.data.ingest import Checked, merge_duplicates
 from tribit.data.labels import TextColumn
-from tribit.data.observations import Observations, as_observations
+from tribit.data.observations import Observations, read_entries
 from tribit.data.reading import Reading, Records
 from tribit.data.records import DEFAULT_NAMES
 from tribit.data.tables import read_table
@@ -262,7 +262,7 @@ def known_entries(
     """Return the entries of known rows and columns, and the number of records that are left out."""
     axes = recommender.axes_
     if not isinstance(given, Records):
-        entries = as_observations(given, like_at=recommender.model_.like_at)
+        entries = read_entries(recommender, given)
         rows, columns = axes.places(entries, "the entries have")
         here = np.flatnonzero((rows >= 0) & (columns >= 0))
         kept = place_entries(entries.take(here), rows[here], columns[here], *axes)
@@ -278,7 +278,7 @@ def known_entries(
 def new_entries(recommender: FittedRecommender, given: Any) -> Observations:
     """Return entries with known and new ids; ids of records get the type of the model's."""
     if not isinstance(given, Records):
-        return as_observations(given, like_at=recommender.model_.like_at)
+        return read_entries(recommender, given)
     axes = recommender.axes_
     named_alike = replace(
         given,
@@ -303,7 +303,7 @@ def entries_of_new_rows(recommender: FittedRecommender, given: Any, unknown: str
 
 def reading_for(recommender: FittedRecommender, **rules: Any) -> Reading:
     """Return the rules for reading the table of the fit, with some of them replaced."""
-    kept = recommender.reading_ or Reading(like_at=recommender.model_.like_at)
+    kept = recommender.reading_
     given = {name: value for name, value in rules.items() if value is not None}
     if kept.layout == "wide" and given.keys() & {"column", "value"}:
         # Only a long table has such columns.

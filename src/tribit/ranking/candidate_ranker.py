@@ -7,6 +7,7 @@ from typing import Self
 from tribit.checks import check_positive
 from tribit.data.matrix_estimator import MatrixEstimator
 from tribit.data.observations import as_observations
+from tribit.data.rules import TableRules
 from tribit.errors import InvalidInputError
 from tribit.model.spec import is_auto
 from tribit.randomness import RandomState
@@ -93,7 +94,7 @@ class CandidateRanker(RateRanker, MatrixEstimator):
         Parameters
         ----------
         X : Observations, sparse matrix or array of shape (n_rows, n_columns)
-            Likes (+1) and dislikes (-1); what is 0, NaN or not stored is unobserved.
+            As in :meth:`tribit.Observations.from_matrix`.
         y : ignored
             Present for scikit-learn's interface.
 
@@ -101,7 +102,7 @@ class CandidateRanker(RateRanker, MatrixEstimator):
         -------
         self
         """
-        observations = as_observations(X, like_at=self.like_at)
+        observations = as_observations(X, TableRules(like_at=self.like_at))
         found = fit_ranker(
             observations,
             l2=None if is_auto(self.l2) else _check_l2(self.l2),
@@ -109,6 +110,7 @@ class CandidateRanker(RateRanker, MatrixEstimator):
             device=self.device,
             random_state=self.random_state,
         )
+        self.reading_ = observations.rules
         return self._set(found._cells, found.coefficients_, found.horizon_, found.axes_)
 
 

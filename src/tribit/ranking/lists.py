@@ -18,10 +18,11 @@ from tribit.answers import Answer, skipped_remark, with_ids
 from tribit.backends.cuda.device import lists_on_device, memory_named
 from tribit.checks import check_count, check_not_negative
 from tribit.data.axis import AnyArray, Axes, Positions, as_list, first_true
+from tribit.data.observations import read_mask
 from tribit.errors import InvalidInputError, parameter
 from tribit.model.binary_matrices import BinaryRows
 from tribit.model.factors import Factors
-from tribit.model.scores import Scores, read_entries
+from tribit.model.scores import Scores
 from tribit.ragged import Ragged
 from tribit.ranking.scores import (
     Ranker,
@@ -263,7 +264,7 @@ def recommend(
     axes = lists.axes
     left_out = None
     if exclude_seen is not None:
-        left_out = axes.mask(read_entries(model, exclude_seen), "exclude_seen has")
+        left_out = axes.mask(read_mask(model, exclude_seen), "exclude_seen has")
     places = axes.rows.find(as_list(rows))
     return lists.lists(places, n, avoid_dislikes=avoid_dislikes, left_out=left_out)
 

@@ -17,7 +17,7 @@ from tribit.backends.cuda.device import algebra_on, memory_named
 from tribit.backends.threads import count_jobs, single_threaded_blas
 from tribit.checks import check_fitted
 from tribit.data.axis import Axes, Axis, HasAxes, Positions, check_new, longer
-from tribit.data.observations import Observations, as_observations
+from tribit.data.observations import Observations, read_entries
 from tribit.errors import InvalidInputError
 from tribit.model.calibration import Isotonic
 from tribit.model.ease import CHOICE_COLUMNS, Ease, fit_ease
@@ -214,7 +214,7 @@ class RateRanker(HasAxes):
 
     def _labels_of(self, X: object) -> tuple[sp.csr_array, Axis]:
         """Return labels in the columns of the fit and the axis of their rows; unknown columns are left out."""
-        new = as_observations(X, like_at=self.like_at)
+        new = read_entries(self, X)
         advice = "give new rows all columns of the fit"
         columns = self.axes_.columns.match(new.axes.columns, "the new rows have", advice)
         columns = columns[new.columns]

@@ -39,9 +39,10 @@ def _data(recommender: Recommender, words: Wording) -> str:
     n = likes + dislikes
     labels = f"{with_noun(likes, 'like')} and {with_noun(dislikes, 'dislike') if dislikes else 'no dislikes'}"
     rate = f" (base rate {percent(likes / n)})" if likes and dislikes else ""
+    zeros = recommender.reading_.zero_text()
     return (
         f"{with_noun(n_rows, words.row)} and {with_noun(n_columns, words.column)}; {labels}{rate}, "
-        f"{percent(n / (n_rows * n_columns))} of all pairs"
+        f"{percent(n / (n_rows * n_columns))} of all pairs{f'; {zeros}' if zeros else ''}"
     )
 
 

@@ -239,8 +239,7 @@ def read_entries(
 
 def like_at(recommender: FittedRecommender) -> float | None:
     """Return the smallest rating that is a like; None for a model of labels."""
-    reading = recommender.reading_
-    return recommender.model_.like_at if reading is None else reading.like_at
+    return recommender.reading_.like_at
 
 
 def _label(entry: NewEntry, threshold: float | None) -> int:

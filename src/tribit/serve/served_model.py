@@ -60,8 +60,7 @@ class ServedModel:
         max_table_cells: int = MAX_TABLE_CELLS,
     ) -> None:
         recommender = recommender.with_rho()
-        if recommender.reading_ is not None:
-            recommender.reading_ = replace(recommender.reading_, row=None, column=None)
+        recommender.reading_ = replace(recommender.reading_, row=None, column=None)
         ranker = recommender.ranker_
         if ranker is not None:
             ranker.n_jobs = 1

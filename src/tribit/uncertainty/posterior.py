@@ -41,6 +41,7 @@ from tribit.backends.objective import Arithmetic, Objective
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_choice, check_count
 from tribit.data.observations import Observations, as_observations
+from tribit.data.rules import TableRules
 from tribit.errors import InvalidInputError
 from tribit.model.calibration import Platt, platt
 from tribit.model.factors import Factors
@@ -245,8 +246,8 @@ class Posterior:
         Correction of centre and width (:meth:`with_adjustment`); none by default.
     refit : callable or None
         Function from observations and a seed to the result of a new fit, for :meth:`with_adjustment`.
-    like_at : float or None
-        The smallest rating that is a like, for held-out entries that are a matrix of ratings.
+    reading : TableRules or None
+        The rules for reading held-out entries that are a matrix.
     n_jobs : int or None
         Threads.
     """
@@ -257,7 +258,7 @@ class Posterior:
     columns: RowPosterior = field(repr=False)
     adjustment: Adjustment = field(default=Adjustment())
     refit: Refit | None = field(default=None, repr=False)
-    like_at: float | None = None
+    reading: TableRules | None = None
     n_jobs: int | None = 1
 
     def deviation(self, rows: object, columns: object) -> Array:
@@ -326,7 +327,7 @@ class Posterior:
         random_state : int, Generator, RandomState or None
             Seed of the simulated labels.
         """
-        entries = self.fitted.scores.place_entries(as_observations(held_out, self.like_at))
+        entries = self.fitted.scores.place_entries(as_observations(held_out, self.reading))
         aim, weights = weigh_held_out(self.fitted.shape, entries, target, propensity)
         adjustment = adjust(
             self,
@@ -433,7 +434,7 @@ def laplace(model: HasFitted | Fitted, X: object) -> Posterior:
         kept = {"rho": fitted.rho, "imputed": fitted.spec.imputed}
         return again.refit(relabelled, random_state, **kept)  # type: ignore[no-any-return]
 
-    return replace(found, refit=refit, like_at=getattr(model, "like_at", None))
+    return replace(found, refit=refit, reading=getattr(model, "reading_", None))
 
 
 def _posterior(fitted: Fitted, observations: Observations, n_jobs: int | None) -> Posterior:

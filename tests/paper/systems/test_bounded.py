@@ -92,7 +92,7 @@ def unlabelled_problem(seed):
         linear = cp.logistic(-X) - (rho / q) * X  # by l(x, +1) - l(x, -1) = -x
         return cp.sum(cp.multiply(A, linear)) + cp.sum(cp.multiply(1 - A, cp.logistic(X)))
 
-    return Objective(Observations.from_matrix(A), Logistic(), pu(rho)), loss
+    return Objective(Observations.from_matrix(A, zeros="unobserved"), Logistic(), pu(rho)), loss
 
 
 PROBLEMS = [likelihood_problem, squared_problem, unlabelled_problem]

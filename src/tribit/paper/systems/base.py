@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from tribit.checks import check_not_negative, check_whole
-from tribit.data.observations import Measurements, as_measurements, as_observations
+from tribit.data.observations import Measurements, as_measurements, read_entries
+from tribit.data.rules import TableRules
 from tribit.errors import InvalidInputError, warn
 from tribit.factor_model import FactorModel
 from tribit.model.links import Label, Link
@@ -82,8 +83,13 @@ class System(FactorModel):
         self._fit(self._read(X))
         return self
 
+    @property
+    def reading_(self) -> TableRules:
+        """The rules for matrices: 0 is unobserved, as in the literature."""
+        return TableRules(like_at=self.like_at, zeros="unobserved")
+
     def _read(self, X: object) -> Any:
-        return as_observations(X, like_at=self.like_at)
+        return read_entries(self, X)
 
     def _fit(self, data: Any) -> None:
         raise NotImplementedError
