@@ -245,12 +245,17 @@ def test_signs_of_likes_alone_need_a_threshold():
     np.testing.assert_array_equal(found == 1, likely >= 0.3)
 
 
-def test_predictions_name_the_same_basis(bare):
+def test_other_answers_name_the_same_basis(bare):
     recommender, _ = bare
     pairs = ["u0", "u3", "u0", "u3"], ["i0", "i0", "i5", "i5"]
     found = recommender.predictions(pairs)
     assert found.basis.tolist() == ["model", "column alone", "row alone", "average"]
     np.testing.assert_array_equal(found.probabilities, recommender.predict_proba(*pairs))
+    explained = [recommender.explain(*pair).basis for pair in zip(*pairs, strict=True)]
+    assert explained == found.basis.tolist()
+    for options in ({}, {"level": None}, {"ranker": False}):
+        lists = recommender.recommend(["u0", "u3"], 2, **options)
+        assert lists.basis.tolist() == ["model", "popularity"]
 
 
 # Files

@@ -72,7 +72,8 @@ class Explanation(Answer):
     others : tuple of EntryEffect
         Observed entries with smaller effects, where ``entries`` has only the first.
     basis : str
-        "model"; "column alone" or "row alone" if the row or the column is unknown to the model; "average" if both are.
+        "model"; "column alone" or "row alone" if the row or the column is unknown to the model, or has neither entries
+        nor features; "average" if both are.
     names : (str, str)
         Words for a row and a column in the text, and the heading of the column of ids in the table.
     """

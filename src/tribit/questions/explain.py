@@ -64,16 +64,17 @@ class Explain(Question[Explanation]):
         recommender = recommender.with_rho()
         seen = recommender.require_entries(REASON)
         axes, model = recommender.axes_, recommender.model_
-        fitted, ids, known = model.fitted_, list[Any](), list[int]()
+        fitted, ids, informed = model.fitted_, list[Any](), list[int]()
         for side, (axis, given) in enumerate(zip(axes, (row, self.column), strict=True)):
             places = find_or_warn(recommender, side, given, self.unknown, ANSWERED[self.unknown])
-            known.append(int((places >= 0).all()))
+            known = bool((places >= 0).all())
+            informed.append(int(known and recommender.informed_[side][places].all()))
             ids.append(axis.names(places))
-            if not known[side]:
+            if not known:
                 strangers = axis_of_strangers(axis, distinct_at(given, np.flatnonzero(places < 0)))
                 fitted, ids[side] = _with_unknown(fitted, side, strangers), strangers.ids
         found = explain(fitted, ids[0], ids[1], seen, n_jobs=model.n_jobs)
-        basis = str(BASES[known[0], known[1]])
+        basis = str(BASES[informed[0], informed[1]])
         found = replace(found, basis=basis, names=recommender.headings)
         return found if self.n is None else found.first(self.n)
 

@@ -73,7 +73,7 @@ class Recommendations(Answer):
     intervals : Intervals or None
         Of the probabilities, on request of a :class:`tribit.Recommender`; one for each place that is shown.
     basis : array of shape (n_rows,) or None
-        "model" or, for a row without known entries, "popularity".
+        "model" or, for a row without entries and features, "popularity".
     n_skipped : int
         How many rows, and records of a table of entries, were left out because the model does not know their ids.
     names : (str, str)
