@@ -1,7 +1,8 @@
 """Expected likes and dislikes of ML-100k beside those that were held out, by tenths of the expectation.
 
-Held out is one rating in eleven: the other ten grow by a tenth, which is the horizon of the expectations. Cells outside
-the training set are in the order of their expected likes and cut so that a tenth of the sum is in each part.
+Held out is one rating in eleven, or of the likes alone one like in eleven: the other ten grow by a tenth, which is the
+horizon of the expectations. Cells outside the training set are in the order of the expectation and cut so that a tenth
+of its sum is in each part.
 
     TRIBIT_DATA=FOLDER python -m benchmarks.expected
 """
@@ -49,10 +50,12 @@ def main() -> None:
         )
         return
     ratings = movielens100k(f"{FOLDER}/ml-100k").observations()
+    likes_alone = ratings.take(np.flatnonzero(ratings.labels > 0))
     figures: dict[str, list[np.ndarray]] = {}
     for seed in SEEDS:
-        for name, sums in measure(*ratings.split(1 / 11, random_state=seed)).items():
-            figures.setdefault(name, []).append(sums)
+        for data, start in ((ratings, ""), (likes_alone, "likes alone: ")):
+            for name, sums in measure(*data.split(1 / 11, random_state=seed)).items():
+                figures.setdefault(start + name, []).append(sums)
     rows = []
     for name, each in figures.items():
         sums = np.array(each)

@@ -269,6 +269,12 @@ def test_likes_alone(turned):
     assert abs(found.residual) < 0.02
     assert len(found.entries) == liked[row].sum()
     assert any(abs(entry.contribution) > 1e-3 for entry in found.entries)
+    text = str(found)
+    assert text.startswith("P(seen and liked) of")
+    assert "P(like)" not in text
+    title, entry = text[text.index("  label  ") :].splitlines()[:2]
+    assert title.endswith("x  P(seen and liked)")
+    assert len(title) == len(entry)
 
 
 def test_the_columns_of_a_regression_are_no_part_of_the_row_s_minimum():

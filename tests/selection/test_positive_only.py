@@ -8,7 +8,14 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, TribitWarning, load
+from tribit import (
+    BinaryMatrixCompletion,
+    InvalidInputError,
+    Observations,
+    Recommender,
+    TribitWarning,
+    load,
+)
 from tribit.cli.actions import fit_file
 from tribit.metrics.full_ranking import unseen_report
 from tribit.model.ease import choose_l2, fit_ease, regression_factors, with_regression
@@ -75,6 +82,61 @@ def test_the_probabilities_are_of_being_seen_and_liked(model, parts):
         here = (found > low) & (found <= high)
         assert here.sum() > 100
         assert np.mean(found[here]) == pytest.approx(np.mean(truth[here]), rel=0.35)
+
+
+def test_expected_likes_are_those_that_were_held_out(model, parts):
+    train, held_out = parts
+    unseen = train == 0
+    growth = held_out.sum() / train.sum()
+    expected = model.scores_.expected_likes(model.complete("decision")[unseen], growth)
+    found = held_out[unseen]
+    order = np.argsort(expected)
+    assert expected.sum() == pytest.approx(held_out.sum(), rel=0.02)
+    middle = np.searchsorted(np.cumsum(expected[order]), expected.sum() / 2)
+    # A fit to so few likes orders cells better than the folds, which held out a fifth of them.
+    for some in (order[:middle], order[middle:]):
+        assert expected[some].sum() == pytest.approx(found[some].sum(), rel=0.3)
+    assert expected.sum() < 0.3 * model.complete()[unseen].sum()
+    horizon = model.fitted_.horizon(np.linspace(-40.0, 40.0, 5001))
+    assert (np.diff(horizon) >= 0).all()
+    assert 0 < horizon[0] < horizon[-1] <= 0.95
+
+
+def test_lists_and_predictions_have_the_expected_likes_of_likes_alone(model, parts, tmp_path):
+    recommender = Recommender(make(), random_state=0).fit(parts[0])
+    np.testing.assert_array_equal(recommender.model_.complete(), model.complete())
+    path = tmp_path / "likes.tribit"
+    recommender.save(path)
+    for asked in (recommender, Recommender.load(path)):
+        lists = asked.recommend([3], 5, level=None)
+        x = model.decision_function(np.full(5, 3), lists.positions.values)
+        expected = model.fitted_.horizon(x)
+        np.testing.assert_allclose(lists.likes.values, expected, rtol=1e-5)
+        table = lists.table()
+        assert "expected_dislikes" not in table
+        np.testing.assert_array_equal(table["expected_likes"], lists.likes.values)
+        pairs = asked.predictions((np.full(5, 3), lists.positions.values))
+        np.testing.assert_allclose(pairs.table()["expected_likes"], expected, rtol=1e-5)
+    known = np.zeros((1, 90))
+    known[0, :4] = 1
+    new = recommender.recommend(entries=known, n=3, level=None)
+    folded = recommender.fold_in(known).recommend([120], 3, level=None)
+    np.testing.assert_allclose(new.likes.values, folded.likes.values, rtol=1e-4)
+    turned = model.fitted_.transposed.scores
+    np.testing.assert_array_equal(turned.horizon.places, model.fitted_.horizon.places)
+
+
+@pytest.mark.usefixtures("short_trials")
+def test_models_of_something_else_expect_no_likes(parts):
+    train = parts[0]
+    both = np.where(train, 1, -1) * (np.random.default_rng(0).random(train.shape) < 0.5)
+    for A, parameters in (
+        (both, {}),
+        (-train, {}),
+        (train, {"search": False}),
+        (train, {"rho": 0.7}),
+    ):
+        assert make(**parameters).fit(A).fitted_.horizon is None
 
 
 @pytest.mark.parametrize("seed", [3, 4])
@@ -165,6 +227,13 @@ def test_the_report_is_that_of_every_unseen_cell(model, parts):
     assert report.n_unseen == (~found).sum()
     assert report.auc == pytest.approx(roc_auc_score(found, x), abs=1e-4)
     assert report.average_precision == pytest.approx(average_precision_score(found, x), rel=0.02)
+    expected = model.scores_.expected_likes(x, found.sum() / train.sum())
+    assert sum(report.expected) == pytest.approx(expected.sum(), rel=0.01)
+    assert sum(report.found) == found.sum()
+    assert max(report.expected) < 1.3 * min(report.expected)
+    order = np.argsort(x)
+    half = np.searchsorted(np.cumsum(expected[order]), sum(report.expected[:5]))
+    assert sum(report.found[:5]) == pytest.approx(found[order][:half].sum(), abs=2)
     with pytest.raises(InvalidInputError, match="in train too"):
         report_of(model, train, train)
     with pytest.raises(InvalidInputError, match="one label alone"):

@@ -547,6 +547,14 @@ DAMAGE = {
         calibrated("platt", line=np.ones(2, np.float32)),
         "calibrator:line must have the dtype F64",
     ),
+    "a horizon that falls": (
+        tensor("horizon", np.array([[0.0, 1.0], [0.6, 0.4]])),
+        "horizon must be a non-decreasing function",
+    ),
+    "a horizon of another shape": (
+        tensor("horizon", np.ones((3, 2))),
+        "horizon must have the shape 2",
+    ),
     "unknown link": (parameter("link", {"name": "cauchy"}), "link"),
     "unknown link by name": (parameter("link", "cauchy"), "cauchy"),
     "link without name": (parameter("link", {"scale": 3.0}), "link"),

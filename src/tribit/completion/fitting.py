@@ -18,7 +18,13 @@ from tribit.progress import progress
 from tribit.randomness import generator
 from tribit.selection.problem import warn_if_ran_off
 from tribit.selection.record import FitRecord, Search
-from tribit.selection.refit import Fits, fit_calibrator, fit_members, member_specs
+from tribit.selection.refit import (
+    Fits,
+    calibrate_horizon,
+    fit_calibrator,
+    fit_members,
+    member_specs,
+)
 from tribit.selection.search import search_hyperparameters
 from tribit.selection.space import with_fitted_rho
 from tribit.selection.trials import default_solver, options_of
@@ -68,6 +74,10 @@ def fit(
         meaning = LIKE if search is None else search.meaning
         calibrator = fit_calibrator(model, search)
         fitted = Fitted(observations.axes, members, (None, None), calibrator, meaning)
+        if search is not None and search.at_risk is not None:
+            fitted = replace(
+                fitted, horizon=calibrate_horizon(search.at_risk, fitted, observations)
+            )
         interrupted |= fits.ended == INTERRUPTED
         record = _record(fits, search, model.dtype, interrupted=interrupted)
     if side is not None and not spec.uses_unobserved:
@@ -110,7 +120,14 @@ def refit(
             draws,
         )
     members = fits.members(observations, (None, None), model.dtype)
-    return Fitted(observations.axes, members, (None, None), fitted.calibrator, fitted.meaning)
+    return Fitted(
+        observations.axes,
+        members,
+        (None, None),
+        fitted.calibrator,
+        fitted.meaning,
+        horizon=fitted.horizon,
+    )
 
 
 def requested_rho(model: BinaryMatrixCompletion) -> Any:

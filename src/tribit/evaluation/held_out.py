@@ -144,7 +144,8 @@ class Evaluation(Answer):
     def titles(self) -> dict[str, str]:
         """Return the title of each measure."""
         n = 0 if self.lists is None else self.lists.n
-        order = "" if self.ranked else ", by P(like) alone"
+        # One label alone is ranked by what it identifies, exposure included.
+        order = "" if self.ranked or self.unseen is not None else ", by P(like) alone"
         return {
             **{name: metric.title for name, metric in METRICS.items()},
             "calibration_error": "calibration error",
@@ -176,6 +177,12 @@ class Evaluation(Answer):
                 facts[titles[name]] = f"{value:.4f}{self._error(name)}"
             elif name in METRICS:
                 facts[titles[name]] = "only one label"
+        if self.unseen is not None and self.unseen.expected:
+            parts = zip(self.unseen.found, self.unseen.expected, strict=True)
+            ratios = " ".join(f"{found / expected:.2f}" for found, expected in parts if expected)
+            total = sum(self.unseen.expected)
+            facts["likes held out, and expected"] = f"{self.unseen.n_entries}, {total:.1f}"
+            facts["their ratio, by tenths"] = ratios
         for name, baseline in self.baselines.items():
             shown = (
                 f"{titles[measure]} {value:.4f}"

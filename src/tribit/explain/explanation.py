@@ -13,7 +13,7 @@ from tribit.answers import Answer, check_headings
 from tribit.data.axis import AnyArray
 from tribit.display import cell_text, html_table, html_text
 from tribit.errors import printable
-from tribit.model.fitted import LIKE
+from tribit.model.fitted import LIKE, probability_name
 
 __all__ = ["EntryEffect", "Explanation"]
 
@@ -37,7 +37,7 @@ class EntryEffect(NamedTuple):
     contribution : float
         Its effect on ``x``: log-odds under the logistic link.
     probability_change : float
-        ``P(like)`` at ``x`` less that at ``x - contribution``.
+        The probability at ``x`` less that at ``x - contribution``.
     """
 
     column: Any
@@ -55,7 +55,7 @@ class Explanation(Answer):
     row, column : id or int
         The cell: the user's ids, else positions.
     probability : float
-        Probability of a like.
+        Probability of ``meaning``.
     x : float
         The score: log-odds under the logistic link, before calibration.
     parts : mapping of str to float
@@ -135,8 +135,9 @@ class Explanation(Answer):
         """Return the terms of ``x`` and the entries with the largest effects."""
         del most
         row, column = cell_text(str(self.row)), cell_text(str(self.column))
+        name = probability_name(self.meaning)
         lines = [
-            f"P(like) of {column} for {row}: {self.probability:.3f} (x = {self.x:+.3f}, the sum of)"
+            f"{name} of {column} for {row}: {self.probability:.3f} (x = {self.x:+.3f}, the sum of)"
         ]
         parts = {self._in_words(name): value for name, value in self.parts.items()}
         width = max(len(name) for name in parts)
@@ -177,9 +178,10 @@ class Explanation(Answer):
         some = f", the {len(shown)} largest of {n}" if n > len(shown) else ""
         names = [cell_text(str(entry.column)) for entry in shown]
         width = max(len("entry"), *(len(name) for name in names))
-        lines = [f"{DIFFERENCE}{some}:", f"  {'label':<8}  {'entry':<{width}}       x  P(like)"]
+        title = probability_name(self.meaning)
+        lines = [f"{DIFFERENCE}{some}:", f"  {'label':<8}  {'entry':<{width}}       x  {title}"]
         for name, entry in zip(names, shown, strict=True):
             label = "liked" if entry.label > 0 else "disliked"
-            change = f"{entry.contribution:+.3f}  {entry.probability_change:+.4f}"
+            change = f"{entry.contribution:+.3f}  {entry.probability_change:+{len(title)}.4f}"
             lines.append(f"  {label:<8}  {name:<{width}}  {change}")
         return lines

@@ -402,4 +402,5 @@ def scores_of_new_rows(
         with_feature_regressions(mean, regressions),
         fitted.spec.link,
         fitted.calibrator,
+        horizon=fitted.horizon,
     )

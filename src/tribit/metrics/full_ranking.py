@@ -50,12 +50,17 @@ class UnseenReport:
         Probability that a held-out like is ranked above an unseen cell (a held-out dislike below it).
     average_precision : float
         Mean, over the held-out likes, of the share of likes among the cells ranked no lower.
+    expected, found : tuple of float
+        Numbers of expected and of held-out likes in ten groups of cells with equal expected numbers, the least probable
+        cells first. Empty for a model without a calibrated expectation (:attr:`tribit.model.scores.Scores.horizon`).
     """
 
     n_entries: int
     n_unseen: int
     auc: float
     average_precision: float
+    expected: tuple[float, ...] = ()
+    found: tuple[float, ...] = ()
 
 
 def unseen_report(scores: Scores, train: PlacedEntries, held_out: PlacedEntries) -> UnseenReport:
@@ -102,13 +107,27 @@ def unseen_report(scores: Scores, train: PlacedEntries, held_out: PlacedEntries)
         transform=lambda block, _: scores.clip(block),
     )
     n = labels.size
+    parts: tuple[tuple[float, ...], ...] = ()
+    if scores.horizon is not None and labels[0] > 0:
+        expected = weights * scores.expected_likes(x, n / train.labels.size)
+        parts = tenths(x, expected, np.where(found > 0, weights, 0.0))
     liked, unseen = label_weights(x * labels[0], found == labels[0], weights)
     return UnseenReport(
         n_entries=n,
         n_unseen=int(weights[n:].sum()),
         auc=area_under_curve(liked, unseen),
         average_precision=average_precision(liked, unseen),
+        **dict(zip(("expected", "found"), parts, strict=False)),
     )
+
+
+def tenths(x: Array, expected: Array, found: Array) -> tuple[tuple[float, ...], ...]:
+    """Return sums of both in ten groups of rising ``x`` with about a tenth of the expected sum each."""
+    order = np.argsort(x, kind="stable")
+    before = np.cumsum(expected[order]) - expected[order]
+    group = np.minimum(10.0 * before / max(float(np.sum(expected)), 1e-300), 9.0).astype(np.intp)
+    sums = (np.bincount(group, each[order], 10) for each in (expected, found))
+    return tuple(tuple(each.tolist()) for each in sums)
 
 
 def average_precision(liked: Array, others: Array) -> float:
@@ -121,7 +140,7 @@ def average_precision(liked: Array, others: Array) -> float:
 def scores_among_unobserved(
     factors: Factors,
     seen: Observations,
-    held_out: Observations,
+    held_out: Observations | None,
     *,
     unit: float,
     transform: Transform | None = None,
@@ -133,7 +152,7 @@ def scores_among_unobserved(
     factors : Factors
         Their product is the score.
     seen, held_out : Observations
-        The entries that are left out, and those that are to be found.
+        The entries that are left out, and those that are to be found; None for unseen cells alone.
     unit : float
         ``f^-1(0.75)``, the scale of scores.
     transform : callable, optional
@@ -144,8 +163,10 @@ def scores_among_unobserved(
     scores, labels, weights : array
         First the held-out entries by rows, then the bins of unseen cells with their counts as weights.
     """
-    hidden = _ones(held_out.rows, held_out.columns, seen.shape)
-    label = int(held_out.labels[0])
+    hidden, label = csr_array(seen.shape), 1
+    if held_out is not None:
+        hidden = _ones(held_out.rows, held_out.columns, seen.shape)
+        label = int(held_out.labels[0])
     if not seen.is_remote:
         known = _ones(seen.rows, seen.columns, seen.shape) + hidden
         return _rank_among(factors, known, hidden, label, unit=unit, transform=transform)

@@ -23,7 +23,7 @@ from tribit.data.axis import Axes, Axis, Positions
 from tribit.data.observations import Observations
 from tribit.display import Summarised
 from tribit.errors import InvalidInputError, InvalidTypeError, parameter
-from tribit.model.calibration import Calibrator
+from tribit.model.calibration import Calibrator, Isotonic
 from tribit.model.factors import Factors
 from tribit.model.features import (
     FeatureMap,
@@ -36,7 +36,17 @@ from tribit.model.risks import Imputation, Integers, Missingness, Risk
 from tribit.model.scores import HasScores, Scores, as_scores
 from tribit.model.spec import ModelSpec
 
-__all__ = ["LIKE", "Fitted", "HasFitted", "Member", "as_fitted", "imputation_of"]
+__all__ = [
+    "LIKE",
+    "NOT_SEEN_AND_DISLIKED",
+    "SEEN_AND_LIKED",
+    "Fitted",
+    "HasFitted",
+    "Member",
+    "as_fitted",
+    "imputation_of",
+    "probability_name",
+]
 
 Array = NDArray[np.floating[Any]]
 #: Factors and biases of some rows.
@@ -46,8 +56,20 @@ Pair: TypeAlias = tuple[Array, Array]
 LIKE = "a like"
 #: Largest difference, relative to the largest factor, between a row without entries or features and an unseen one.
 UNSEEN_TOLERANCE = 1e-4
+#: The events that likes alone and dislikes alone identify, in a new draw of the whole table.
+SEEN_AND_LIKED, NOT_SEEN_AND_DISLIKED = (
+    "a cell being seen and liked",
+    "a cell not being seen and disliked",
+)
 #: Most rows over which a model of the mask is averaged, by column, for the rho of a new row.
 SAMPLED_ROWS = 1000
+
+
+def probability_name(meaning: str) -> str:
+    """Return the short name of the probability of an event, such as ``P(like)``."""
+    if meaning.startswith(SEEN_AND_LIKED):
+        return "P(seen and liked)"
+    return "P(not seen and disliked)" if meaning.startswith(NOT_SEEN_AND_DISLIKED) else "P(like)"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -218,6 +240,9 @@ class Fitted(Summarised):
         The map from ``x`` to a probability; None for the link.
     meaning : str
         The event of the probabilities: "a like", or the identified event where only one label was observed.
+    horizon : Isotonic or None
+        For likes alone, the map from ``x`` to the probability that a cell that has no entry becomes a like while the
+        table grows by a tenth (:mod:`tribit.model.horizon`), calibrated on held-out likes; None without any.
     fitted_shape : (int, int) or None
         Numbers of rows and columns of the fit, if some were added since.
     """
@@ -228,6 +253,7 @@ class Fitted(Summarised):
     calibrator: Calibrator | None = None
     meaning: str = LIKE
     fitted_shape: tuple[int, int] | None = None
+    horizon: Isotonic | None = None
 
     def facts(self) -> dict[str, str]:
         """Return shape, model and probabilities."""
@@ -283,12 +309,16 @@ class Fitted(Summarised):
         factors = self.factors
         if self.feature_regressions != (None, None):
             factors = with_feature_regressions(factors, self.feature_regressions)
-        return Scores(self.axes, factors, self.spec.link, self.calibrator)
+        return Scores(self.axes, factors, self.spec.link, self.calibrator, horizon=self.horizon)
 
     def member(self, number: int) -> Fitted:
-        """Return one member as a fit of its own, without the calibrator of the mean."""
+        """Return one member as a fit of its own, without the calibrators of the mean."""
         return replace(
-            self, members=(self.members[number],), feature_regressions=(None, None), calibrator=None
+            self,
+            members=(self.members[number],),
+            feature_regressions=(None, None),
+            calibrator=None,
+            horizon=None,
         )
 
     @property

@@ -9,16 +9,17 @@ change little.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tribit.model.calibration import Isotonic, knots
 
-__all__ = ["HORIZON", "MAX_PROBABILITY", "fit_horizon"]
+__all__ = ["HORIZON", "MAX_PROBABILITY", "AtRisk", "fit_horizon"]
 
 Array = NDArray[np.floating[Any]]
+Positions = NDArray[np.integer[Any]]
 
 #: New entries within the horizon, as a share of the entries of the table.
 HORIZON = 0.1
@@ -30,26 +31,57 @@ GROUP_WIDTH = 0.05
 MAX_PROBABILITY = 0.95
 
 
-def fit_horizon(
-    x: Array, events: Array, at_risk: Array, prior: Array, unit: float = 1.0
-) -> Isotonic:
-    """Return the probability of becoming an entry within the horizon, as a function of a score.
+class AtRisk(NamedTuple):
+    """Cells that were unobserved, and those of them that became entries.
 
-    Parameters
+    Attributes
     ----------
     x : array of shape (n,)
         Finite scores.
     events : array of shape (n,)
         How many entries of the horizon each stands for; 0 for a cell that was not held out.
-    at_risk : array of shape (n,)
+    cells : array of shape (n,)
         How many cells at risk each stands for; at least one is above 0.
     prior : array of shape (n,)
         The parametric estimate of the probability.
-    unit : float, default=1.0
-        The scale of scores: that of a change of the log-odds by 1.
+    """
+
+    x: Array
+    events: Array
+    cells: Array
+    prior: Array
+
+    def moved(self, x: Array, cells: Array) -> AtRisk:
+        """Return as many events among the unobserved cells of another fit, at equal quantiles of its scores.
+
+        A fit to all entries has fewer such cells than those that held some out, and higher scores in nearly the same
+        order.
+        """
+        (own, place), (other, _) = _quantiles(self.x, self.cells), _quantiles(x, cells)
+        fewer = np.sum(cells) / np.sum(self.cells)
+        return AtRisk(
+            np.interp(own, other, np.unique(x))[place],
+            self.events,
+            self.cells * fewer,
+            self.prior / fewer,
+        )
+
+
+def _quantiles(x: Array, weights: Array) -> tuple[Array, Positions]:
+    """Return the middle of the quantiles of each distinct score, and the place of every score among these."""
+    place = np.unique(x, return_inverse=True)[1]
+    mass = np.bincount(place, weights)
+    return (np.cumsum(mass) - mass / 2) / mass.sum(), place
+
+
+def fit_horizon(sample: AtRisk, unit: float = 1.0) -> Isotonic:
+    """Return the probability of becoming an entry within the horizon, as a function of a score.
+
+    ``unit`` is the scale of scores: that of a change of the log-odds by 1.
     """
     from scipy.optimize import isotonic_regression  # noqa: PLC0415 - a tenth of a second, for fits alone
 
+    x, events, at_risk, prior = sample
     extra = PRIOR_EVENTS / max(int(np.count_nonzero(events)), 1)
     width = GROUP_WIDTH * unit
     number = np.floor((x - x.min()) / width).astype(np.intp)

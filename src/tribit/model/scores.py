@@ -21,8 +21,9 @@ from tribit.data.observations import Observations, read_entries
 from tribit.display import Summarised
 from tribit.errors import InvalidTypeError
 from tribit.metrics.entries import ByProbability, Curve
-from tribit.model.calibration import Calibrator
+from tribit.model.calibration import Calibrator, Isotonic
 from tribit.model.factors import Factors
+from tribit.model.horizon import HORIZON
 from tribit.model.links import Link
 
 __all__ = ["HasScores", "PlacedEntries", "Scores", "as_scores", "read_entries"]
@@ -54,6 +55,9 @@ class Scores(Summarised):
         The map from ``x`` to a probability; None for the link.
     bounds : (float, float) or None
         Range to which scores are clipped, for a system that predicts ratings.
+    horizon : Isotonic or None
+        The map from ``x`` to the probability that an unobserved cell becomes a like within the horizon, for likes alone
+        (:class:`tribit.model.fitted.Fitted`).
     """
 
     axes: Axes
@@ -61,6 +65,7 @@ class Scores(Summarised):
     link: Link
     calibrator: Calibrator | None = None
     bounds: tuple[float, float] | None = None
+    horizon: Isotonic | None = None
 
     def facts(self) -> dict[str, str]:
         """Return shape, rank and probabilities."""
@@ -93,6 +98,14 @@ class Scores(Summarised):
     def probability(self, x: Array) -> Array:
         """Return the probability of a like at scores."""
         return self.curve.probability(x)
+
+    def expected_likes(self, x: Array, growth: float = HORIZON) -> Array:
+        """Return the probability that unobserved cells become likes while the table grows by a share of its entries.
+
+        For likes alone, where ``horizon`` is known; in proportion to the growth, and at most 1.
+        """
+        assert self.horizon is not None
+        return np.asarray(np.minimum(self.horizon(x) * (growth / HORIZON), 1.0))
 
     def log_probability(self, x: Array) -> Array:
         """Return ``log P(like)`` at scores."""

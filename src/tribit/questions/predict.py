@@ -57,6 +57,9 @@ class Predictions(Answer):
         Number of pairs that were left out for their unknown ids.
     names : (str, str)
         Headings of the columns of row and column ids.
+    likes : array of shape (n_pairs,) or None
+        For likes alone, the probability that the pair, if it has no entry, becomes a like while the table grows by a
+        tenth (:attr:`tribit.model.fitted.Fitted.horizon`).
     """
 
     rows: AnyArray
@@ -66,6 +69,7 @@ class Predictions(Answer):
     basis: AnyArray
     n_skipped: int = 0
     names: tuple[str, str] = ("row", "column")
+    likes: NDArray[np.floating[Any]] | None = None
 
     def __len__(self) -> int:
         return int(self.probabilities.size)
@@ -75,6 +79,8 @@ class Predictions(Answer):
         found = {"probability": self.probabilities}
         if self.labels is not None:
             found["label"] = self.labels
+        if self.likes is not None:
+            found["expected_likes"] = self.likes
         found["basis"] = self.basis
         return with_ids(self.names, (self.rows, self.columns), found)
 
@@ -145,11 +151,11 @@ class Predict(Question[Predictions]):
             n_skipped = (found.size - columns.size) * scores.shape[0]
         n = scores.shape[0]
         i, j = np.repeat(np.arange(n), columns.size), np.tile(columns, n)
-        likely = scores.probability(scores.x(i, j))
+        x = scores.x(i, j)
         ids, known = given.axes.rows.names(i), (given.counts[0] > 0).astype(int)
         basis = BASES[known[i], 1]
         names = recommender.headings
-        return _answer(recommender, (ids, axis.names(j)), likely, basis, n_skipped, names)
+        return _answer(recommender, (ids, axis.names(j)), x, basis, n_skipped, names)
 
 
 def predictions(
@@ -168,22 +174,24 @@ def predictions(
     # Position -1 is the last row or column: the one for unknown ids.
     everywhere = known[0].all() and known[1].all()
     factors = fitted.scores.factors if everywhere else fitted.factors_with_unseen
-    likely = fitted.scores.probability(factors.at(*places))
+    x = factors.at(*places)
     basis = BASES[informed[0].astype(int), informed[1].astype(int)]
-    return _answer(recommender, ids, likely, basis, n_skipped, names)
+    return _answer(recommender, ids, x, basis, n_skipped, names)
 
 
 def _answer(
     recommender: FittedRecommender,
     ids: tuple[AnyArray, AnyArray],
-    likely: NDArray[np.floating[Any]],
+    x: NDArray[np.floating[Any]],
     basis: AnyArray,
     n_skipped: int,
     names: tuple[str, str],
 ) -> Predictions:
-    means_like = recommender.model_.fitted_.means_like
-    labels = np.where(likely >= 0.5, 1, -1) if means_like else None
-    return Predictions(*ids, likely, labels, basis, n_skipped, names)
+    fitted = recommender.model_.fitted_
+    likely = fitted.scores.probability(x)
+    labels = np.where(likely >= 0.5, 1, -1) if fitted.means_like else None
+    likes = None if fitted.horizon is None else fitted.horizon(x)
+    return Predictions(*ids, likely, labels, basis, n_skipped, names, likes)
 
 
 def _rows_and_columns(pairs: Any) -> tuple[Any, Any]:

@@ -69,7 +69,8 @@ class Recommendations(Answer):
     likes, dislikes : Ragged or None
         With a :class:`~tribit.ranking.CandidateRanker`, the likes and dislikes to be expected of each while the table
         grows by a tenth: the probability that the row observes the column by then and likes it, or dislikes it
-        (:meth:`~tribit.ranking.CandidateRanker.expected`).
+        (:meth:`~tribit.ranking.CandidateRanker.expected`). Of a model of likes alone, which needs no ranker, the likes
+        (:attr:`tribit.model.fitted.Fitted.horizon`).
     intervals : Intervals or None
         Of the probabilities, on request of a :class:`tribit.Recommender`; one for each place that is shown.
     basis : array of shape (n_rows,) or None
@@ -125,8 +126,9 @@ class Recommendations(Answer):
             found["probability"] = self.probabilities.values
         if self.intervals is not None:
             found |= {"lower": self.intervals.lower, "upper": self.intervals.upper}
-        if self.likes is not None and self.dislikes is not None:
+        if self.likes is not None:
             found["expected_likes"] = self.likes.values
+        if self.dislikes is not None:
             found["expected_dislikes"] = self.dislikes.values
         if self.basis is not None:
             found["basis"] = np.repeat(self.basis, self.lengths)
@@ -232,11 +234,13 @@ class TopN:
         if scores_of is not None:
             # Ordered by x, which still tells apart what the link rounds or clips to one probability.
             worths = scores_of.log_probability(worths)
+        likes = dislikes = None
         if isinstance(model, Scores):
             x = model.factors.at(places.repeat(listed.lengths), listed.values)
             likely = listed.with_values(model.probability(x))
+            if scores_of is not None and model.horizon is not None:
+                likes = listed.with_values(model.horizon(x))
         expected = getattr(model if self.ranker is None else self.ranker, "expected", None)
-        likes = dislikes = None
         if rates is not None and expected is not None:
             likes, dislikes = map(listed.with_values, expected(*rates[:, is_listed]))
         return Recommendations(

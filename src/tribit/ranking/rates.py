@@ -23,7 +23,7 @@ from tribit.data.axis import Positions
 from tribit.model.binary_matrices import TOLERANCE, BinaryRows
 from tribit.model.calibration import Isotonic
 from tribit.model.ease import Ease, row_blocks
-from tribit.model.horizon import HORIZON, fit_horizon
+from tribit.model.horizon import HORIZON, AtRisk, fit_horizon
 
 __all__ = ["MAX_LOG_RATE", "CellFeatures", "fit_rates", "indicators", "log_linear"]
 
@@ -224,10 +224,8 @@ def fit_rates(
             t[0] = -np.inf
         found.append(t)
     log_rate = np.minimum(log_rate, MAX_LOG_RATE)
-    horizon = fit_horizon(
-        log_rate, HORIZON * (kind != 0), is_at_risk / share, HORIZON * np.exp(log_rate)
-    )
-    return np.array(found), horizon
+    sample = AtRisk(log_rate, HORIZON * (kind != 0), is_at_risk / share, HORIZON * np.exp(log_rate))
+    return np.array(found), fit_horizon(sample)
 
 
 def log_linear(events: Array, at_risk: Array, weights: Array, ridge: float) -> Array:

@@ -31,6 +31,7 @@ from tribit.metrics.full_ranking import Positions, scores_among_unobserved
 from tribit.model.calibration import isotonic, platt
 from tribit.model.ease import regressible, regression_factors, with_regression
 from tribit.model.factors import Factors
+from tribit.model.horizon import HORIZON, AtRisk
 from tribit.model.links import Link
 from tribit.model.risks import Missingness
 from tribit.model.spec import ModelSpec
@@ -152,8 +153,7 @@ class PositiveOnlyTrials(Trials):
         the weight ``s / (1 - s) (1 - p) / (1 - s p)`` turns into those of t; p is that of the round before.
         """
         best = members[0]
-        entries = self.held_out[best] if self.regression is None else self.regression.held_out
-        x, labels, weights = entries
+        x, labels, weights = self._held_out_of(best)
         label, share = self.folds[0].held_out.labels[0], self.folds[0].share
         held_out = labels == label
         scale = np.ones(x.size)
@@ -163,6 +163,24 @@ class PositiveOnlyTrials(Trials):
             shrunk = np.maximum(1.0 - t / share, MIN_UNLIKED) / (1.0 - np.minimum(t, share))
             scale = np.where(held_out, share / (1.0 - share) * shrunk, 1.0)
         return x, labels, scale * weights
+
+    def at_risk(self, best: Candidate) -> AtRisk | None:
+        """Return the cells that the training part lacks, and the likes among them; None for dislikes.
+
+        The horizon of the whole table brings h of its likes, where a share ``1 - s`` of them is held out.
+        """
+        fold = self.folds[0]
+        if fold.held_out.labels[0] < 0:
+            return None
+        x, labels, weights = self._held_out_of(best)
+        times = HORIZON / (1.0 - fold.share)
+        line = platt(x, labels, weights, link=best.settings.link, counts=True)
+        n = len(self.folds)
+        return AtRisk(x, times / n * (labels > 0), weights / n, times * line(x))
+
+    def _held_out_of(self, best: Candidate) -> HeldOut:
+        """Return the held-out scores of the chosen candidate, with the regression where one is added."""
+        return self.held_out[best] if self.regression is None else self.regression.held_out
 
     def ahead(self, rich: Candidate, simple: Candidate) -> bool:
         """Return whether the held-out entries clearly prefer the first to the second, both calibrated by a line.

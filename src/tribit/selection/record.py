@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tribit.display import html_table, html_text
 from tribit.model.factors import Factors
 from tribit.model.fitted import LIKE
+from tribit.model.horizon import AtRisk
 from tribit.model.spec import ModelSpec
 from tribit.solvers.loop import INTERRUPTED, Iteration
 
@@ -144,6 +145,8 @@ class Search:
     held_out: HeldOut | None = field(default=None, repr=False, compare=False)
     #: The same under the best candidate with biases alone; None if none was scored on these entries.
     held_out_biases: HeldOut | None = field(default=None, repr=False, compare=False)
+    #: Of likes alone, the cells that the folds lack, for the probability of a like within the horizon.
+    at_risk: AtRisk | None = field(default=None, repr=False, compare=False)
     #: The mean of several fits, where one is used.
     average: Average | None = None
     #: Whether scores are those of calibrated probabilities.

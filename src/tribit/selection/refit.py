@@ -20,11 +20,13 @@ import numpy as np
 from tribit.data.observations import Observations
 from tribit.errors import TribitWarning, parameter, warn, with_mentions
 from tribit.metrics.entries import Array
-from tribit.model.calibration import CALIBRATORS, Calibrator, Identity, Platt, platt
+from tribit.metrics.full_ranking import scores_among_unobserved
+from tribit.model.calibration import CALIBRATORS, Calibrator, Identity, Isotonic, Platt, platt
 from tribit.model.ease import regression_factors, with_regression
 from tribit.model.factors import Factors
 from tribit.model.features import Encoders, feature_maps
-from tribit.model.fitted import LIKE, Member
+from tribit.model.fitted import LIKE, Fitted, Member
+from tribit.model.horizon import AtRisk, fit_horizon
 from tribit.model.links import as_link
 from tribit.model.spec import AUTO, ModelSpec, is_auto
 from tribit.selection.problem import Problem, warm_start
@@ -155,6 +157,18 @@ def fit_calibrator(estimator: Any, search: Search | None) -> Calibrator | None:
         return platt(x, labels, weights, link=link, counts=True)
     name, _ = preferred_calibrator(estimator.calibration, link, x, labels, weights)
     return None if name == Identity.name else CALIBRATORS[name](x, labels, weights, link=link)
+
+
+def calibrate_horizon(
+    sample: AtRisk, fitted: Fitted, observations: Observations
+) -> Isotonic | None:
+    """Return the probability that an unobserved cell becomes a like within the horizon, by the scores of the refit.
+
+    None for a full table.
+    """
+    unit = fitted.spec.link.level(0.75)
+    x, _, cells = scores_among_unobserved(fitted.factors, observations, None, unit=unit)
+    return fit_horizon(sample.moved(x, cells), unit / float(np.log(3.0))) if x.size else None
 
 
 def with_chosen_regression(

@@ -221,6 +221,7 @@ class _Run:
             ends=self.ends,
             held_out=held_out,
             held_out_biases=self.held_out_biases(),
+            at_risk=None if best is None or held_out is None else self.trials.at_risk(best),
             average=average,
             calibrated=self.trials.calibrates,
             meaning=self.space.meaning,

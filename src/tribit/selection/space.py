@@ -18,7 +18,7 @@ from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, Message, TribitWarning, either, parameter, warn
 from tribit.metrics.entries import Array
 from tribit.model.calibration import Identity
-from tribit.model.fitted import LIKE
+from tribit.model.fitted import LIKE, NOT_SEEN_AND_DISLIKED, SEEN_AND_LIKED
 from tribit.model.risks import Missingness, check_gammas
 from tribit.model.spec import AUTO, CHOOSABLE, ModelSpec, is_auto
 from tribit.selection.problem import warn_if_rho_unknown
@@ -295,13 +295,8 @@ def probability_meaning(label: int, spec: ModelSpec) -> str:
     if spec.has_unbounded_risk:
         what = "a like" if label > 0 else "a dislike"
         return f"a like, if rho is the probability that {what} goes unobserved"
-    if label > 0:
-        return Message(
-            f"a cell being seen and liked; pass {parameter('rho')} for the probability of a like"
-        )
-    return Message(
-        f"a cell not being seen and disliked; pass {parameter('rho')} for the probability of a like"
-    )
+    event = SEEN_AND_LIKED if label > 0 else NOT_SEEN_AND_DISLIKED
+    return Message(f"{event}; pass {parameter('rho')} for the probability of a like")
 
 
 def _is_off(parameters: object) -> bool:

@@ -19,6 +19,7 @@ from tribit.data.observations import Observations
 from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, Array, log_loss
 from tribit.model.calibration import Identity
 from tribit.model.factors import Factors
+from tribit.model.horizon import AtRisk
 from tribit.model.links import Link
 from tribit.model.spec import ModelSpec
 from tribit.selection.folds import SINGLE_FOLD_ENTRIES, Fold, spec_for_fold
@@ -147,6 +148,10 @@ class Trials:
     def held_out_entries(self, candidate: Candidate) -> HeldOut:
         """Return the held-out scores of a candidate, labels and weights."""
         return self.scores[candidate], self.labels, self.weights
+
+    def at_risk(self, best: Candidate) -> AtRisk | None:  # noqa: ARG002
+        """Return None: likes and dislikes say nothing of the cells that will be observed."""
+        return None
 
     def mean_scores(self, members: Sequence[Candidate]) -> Array:
         """Return the mean of the members' ``x`` at the held-out entries."""

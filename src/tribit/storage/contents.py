@@ -6,7 +6,7 @@ import json
 import os
 import reprlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from tribit.data.files import atomic_path, checked_path
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, either, quoted
+from tribit.model.calibration import Isotonic
 from tribit.model.fitted import Fitted
 from tribit.selection.record import FitRecord, Search
 from tribit.solvers import Iteration
@@ -61,6 +62,8 @@ Made = TypeVar("Made")
 FORMAT = 10
 #: Columns of the history: the iteration, its objective and the decrease.
 HISTORY_COLUMNS = 3
+#: Knots of the probability of a like within the horizon, where likes alone were observed.
+HORIZON = "horizon"
 #: Prefix of the names of a ranker's arrays.
 RANKER = "ranker:"
 #: Entries row by row: how many each row has, their columns and their labels.
@@ -223,12 +226,15 @@ def _check(header: dict[str, Any], described: Mapping[str, tuple[str, tuple[int,
                 words = tuple(f"{name}, dimension {n}" for n in range(len(shape)))
                 needed[name] = Tensor(FLOATS, words)
     sizes = {"n_iter": header["record"]["n_iter"]}
-    check_places(described, needed, {**optional, **IDS, **SEARCH_TENSOR}, sizes)
+    horizon = {HORIZON: Tensor(("F64",), (2, "knots of the horizon"))}
+    check_places(described, needed, {**optional, **IDS, **SEARCH_TENSOR, **horizon}, sizes)
     check_sizes(sizes)
 
 
 def _contents(header: dict[str, Any], tensors: Tensors, name: str) -> Contents:
     fitted = fitted_from(header["fitted"], tensors, lambda shape: axes_from(tensors, shape))
+    if HORIZON in tensors:
+        fitted = replace(fitted, horizon=_horizon(tensors[HORIZON]))
     _check_numbers(fitted, tensors["history"])
     history = tuple(
         Iteration(int(row[0]), float(row[1]), float(row[2]), None) for row in tensors["history"]
@@ -257,6 +263,8 @@ def _tensors(contents: Contents, search: Search | None) -> Tensors:
     tensors["history"] = np.array(rows, dtype=np.float64).reshape(-1, HISTORY_COLUMNS)
     if search is not None:
         tensors[SEARCH] = packed_search(search)
+    if contents.fitted.horizon is not None:
+        tensors[HORIZON] = np.array([*contents.fitted.horizon.arrays().values()])
     if contents.entries is not None:
         seen = contents.entries
         arrays = seen.counts[0].astype("<i4"), seen.columns.astype("<i4"), seen.labels
@@ -264,6 +272,13 @@ def _tensors(contents: Contents, search: Search | None) -> Tensors:
     for name, array in (contents.ranker or {}).items():
         tensors[RANKER + name] = np.array(array, dtype=np.float64, order="C")
     return tensors
+
+
+def _horizon(array: NDArray[Any]) -> Isotonic:
+    try:
+        return Isotonic(*array)
+    except InvalidInputError:
+        raise ValueError("horizon must be a non-decreasing function between 0 and 1") from None
 
 
 def _entries(arrays: list[NDArray[Any]], axes: Axes) -> Observations:
