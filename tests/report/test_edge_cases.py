@@ -26,13 +26,13 @@ def test_likes_alone():
     assert recommender.model_.search_.meaning in words
     assert report.facts["calibration"] is None
     unseen = report.evaluation.unseen
-    assert [each["found"] for each in report.facts["tenths"]] == list(unseen.found)
+    assert report.facts["tenths"] == unseen.tenths
     assert "Expected and held-out likes" in words
-    assert f"{unseen.expected[0]:.1f}" in words
+    assert f"{unseen.tenths[0][0]:.1f}" in words
     assert "P(seen and liked)" in words
     assert "P(like)" not in words
     facts = report.evaluation.facts()
-    expected = sum(unseen.expected)
+    expected = sum(each for each, _ in unseen.tenths)
     assert facts["likes held out, and expected"] == f"{unseen.n_entries}, {expected:.1f}"
     assert len(facts["their ratio, by tenths"].split()) == 10
     assert report.facts["trade_off"] is None

@@ -228,12 +228,12 @@ def test_the_report_is_that_of_every_unseen_cell(model, parts):
     assert report.auc == pytest.approx(roc_auc_score(found, x), abs=1e-4)
     assert report.average_precision == pytest.approx(average_precision_score(found, x), rel=0.02)
     expected = model.scores_.expected_likes(x, found.sum() / train.sum())
-    assert sum(report.expected) == pytest.approx(expected.sum(), rel=0.01)
-    assert sum(report.found) == found.sum()
-    assert max(report.expected) < 1.3 * min(report.expected)
+    groups = np.array(report.tenths)
+    np.testing.assert_allclose(groups.sum(axis=0), [expected.sum(), found.sum()], rtol=0.01)
+    assert groups[:, 0].max() < 1.3 * groups[:, 0].min()
     order = np.argsort(x)
-    half = np.searchsorted(np.cumsum(expected[order]), sum(report.expected[:5]))
-    assert sum(report.found[:5]) == pytest.approx(found[order][:half].sum(), abs=2)
+    half = np.searchsorted(np.cumsum(expected[order]), groups[:5, 0].sum())
+    assert groups[:5, 1].sum() == pytest.approx(found[order][:half].sum(), abs=2)
     with pytest.raises(InvalidInputError, match="in train too"):
         report_of(model, train, train)
     with pytest.raises(InvalidInputError, match="one label alone"):

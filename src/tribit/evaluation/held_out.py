@@ -177,12 +177,11 @@ class Evaluation(Answer):
                 facts[titles[name]] = f"{value:.4f}{self._error(name)}"
             elif name in METRICS:
                 facts[titles[name]] = "only one label"
-        if self.unseen is not None and self.unseen.expected:
-            parts = zip(self.unseen.found, self.unseen.expected, strict=True)
-            ratios = " ".join(f"{found / expected:.2f}" for found, expected in parts if expected)
-            total = sum(self.unseen.expected)
+        if self.unseen is not None and (tenths := self.unseen.tenths):
+            total = sum(expected for expected, _ in tenths)
+            ratios = [f"{found / expected:.2f}" for expected, found in tenths if expected]
             facts["likes held out, and expected"] = f"{self.unseen.n_entries}, {total:.1f}"
-            facts["their ratio, by tenths"] = ratios
+            facts["their ratio, by tenths"] = " ".join(ratios)
         for name, baseline in self.baselines.items():
             shown = (
                 f"{titles[measure]} {value:.4f}"

@@ -13,7 +13,8 @@ from tribit.answers import Answer, check_headings
 from tribit.data.axis import AnyArray
 from tribit.display import cell_text, html_table, html_text
 from tribit.errors import printable
-from tribit.model.fitted import LIKE, probability_name
+from tribit.model.fitted import LIKE
+from tribit.model.scores import probability_name
 
 __all__ = ["EntryEffect", "Explanation"]
 

@@ -50,7 +50,7 @@ class UnseenReport:
         Probability that a held-out like is ranked above an unseen cell (a held-out dislike below it).
     average_precision : float
         Mean, over the held-out likes, of the share of likes among the cells ranked no lower.
-    expected, found : tuple of float
+    tenths : tuple of (float, float)
         Numbers of expected and of held-out likes in ten groups of cells with equal expected numbers, the least probable
         cells first. Empty for a model without a calibrated expectation (:attr:`tribit.model.scores.Scores.horizon`).
     """
@@ -59,8 +59,7 @@ class UnseenReport:
     n_unseen: int
     auc: float
     average_precision: float
-    expected: tuple[float, ...] = ()
-    found: tuple[float, ...] = ()
+    tenths: tuple[tuple[float, float], ...] = ()
 
 
 def unseen_report(scores: Scores, train: PlacedEntries, held_out: PlacedEntries) -> UnseenReport:
@@ -107,27 +106,27 @@ def unseen_report(scores: Scores, train: PlacedEntries, held_out: PlacedEntries)
         transform=lambda block, _: scores.clip(block),
     )
     n = labels.size
-    parts: tuple[tuple[float, ...], ...] = ()
+    groups: tuple[tuple[float, float], ...] = ()
     if scores.horizon is not None and labels[0] > 0:
         expected = weights * scores.expected_likes(x, n / train.labels.size)
-        parts = tenths(x, expected, np.where(found > 0, weights, 0.0))
+        groups = tenths(x, expected, np.where(found > 0, weights, 0.0))
     liked, unseen = label_weights(x * labels[0], found == labels[0], weights)
     return UnseenReport(
         n_entries=n,
         n_unseen=int(weights[n:].sum()),
         auc=area_under_curve(liked, unseen),
         average_precision=average_precision(liked, unseen),
-        **dict(zip(("expected", "found"), parts, strict=False)),
+        tenths=groups,
     )
 
 
-def tenths(x: Array, expected: Array, found: Array) -> tuple[tuple[float, ...], ...]:
+def tenths(x: Array, expected: Array, found: Array) -> tuple[tuple[float, float], ...]:
     """Return sums of both in ten groups of rising ``x`` with about a tenth of the expected sum each."""
     order = np.argsort(x, kind="stable")
     before = np.cumsum(expected[order]) - expected[order]
     group = np.minimum(10.0 * before / max(float(np.sum(expected)), 1e-300), 9.0).astype(np.intp)
-    sums = (np.bincount(group, each[order], 10) for each in (expected, found))
-    return tuple(tuple(each.tolist()) for each in sums)
+    sums = (np.bincount(group, each[order], 10).tolist() for each in (expected, found))
+    return tuple(zip(*sums, strict=True))
 
 
 def average_precision(liked: Array, others: Array) -> float:

@@ -36,17 +36,7 @@ from tribit.model.risks import Imputation, Integers, Missingness, Risk
 from tribit.model.scores import HasScores, Scores, as_scores
 from tribit.model.spec import ModelSpec
 
-__all__ = [
-    "LIKE",
-    "NOT_SEEN_AND_DISLIKED",
-    "SEEN_AND_LIKED",
-    "Fitted",
-    "HasFitted",
-    "Member",
-    "as_fitted",
-    "imputation_of",
-    "probability_name",
-]
+__all__ = ["LIKE", "Fitted", "HasFitted", "Member", "as_fitted", "imputation_of"]
 
 Array = NDArray[np.floating[Any]]
 #: Factors and biases of some rows.
@@ -56,20 +46,8 @@ Pair: TypeAlias = tuple[Array, Array]
 LIKE = "a like"
 #: Largest difference, relative to the largest factor, between a row without entries or features and an unseen one.
 UNSEEN_TOLERANCE = 1e-4
-#: The events that likes alone and dislikes alone identify, in a new draw of the whole table.
-SEEN_AND_LIKED, NOT_SEEN_AND_DISLIKED = (
-    "a cell being seen and liked",
-    "a cell not being seen and disliked",
-)
 #: Most rows over which a model of the mask is averaged, by column, for the rho of a new row.
 SAMPLED_ROWS = 1000
-
-
-def probability_name(meaning: str) -> str:
-    """Return the short name of the probability of an event, such as ``P(like)``."""
-    if meaning.startswith(SEEN_AND_LIKED):
-        return "P(seen and liked)"
-    return "P(not seen and disliked)" if meaning.startswith(NOT_SEEN_AND_DISLIKED) else "P(like)"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -30,6 +30,19 @@ __all__ = ["HasScores", "PlacedEntries", "Scores", "as_scores", "read_entries"]
 
 Array = NDArray[np.floating[Any]]
 
+#: The events that likes alone and dislikes alone identify, in a new draw of the whole table.
+SEEN_AND_LIKED, NOT_SEEN_AND_DISLIKED = (
+    "a cell being seen and liked",
+    "a cell not being seen and disliked",
+)
+
+
+def probability_name(meaning: str) -> str:
+    """Return the short name of the probability of an event, such as ``P(like)``."""
+    if meaning.startswith(SEEN_AND_LIKED):
+        return "P(seen and liked)"
+    return "P(not seen and disliked)" if meaning.startswith(NOT_SEEN_AND_DISLIKED) else "P(like)"
+
 
 class PlacedEntries(NamedTuple):
     """Observed entries by positions in a model."""

@@ -22,9 +22,7 @@ from tribit.data.observations import Observations
 from tribit.evaluation.held_out import Evaluation
 from tribit.explain.neighbours import similar
 from tribit.metrics.entries import interval, losses, reliability, standard_error
-from tribit.metrics.full_ranking import UnseenReport
-from tribit.model.fitted import probability_name
-from tribit.model.scores import Scores
+from tribit.model.scores import Scores, probability_name
 from tribit.plots import imputed_shares, simplex_view
 from tribit.report.lists import example_facts, trade_off_facts
 from tribit.report.trial import LEVEL, Trial
@@ -94,7 +92,7 @@ def page_facts(
         "beside": beside_facts(found, words),
         "data": table,
         "calibration": reliability_facts(trial),
-        "tenths": None if found.unseen is None else tenths_facts(found.unseen),
+        "tenths": () if found.unseen is None else found.unseen.tenths,
         "trade_off": trade_off_facts(trial),
         "search": search,
         "columns": map_facts(model.scores_, seen, "columns"),
@@ -202,12 +200,6 @@ def head_share(counts: Counts) -> float:
     """Return the share of all entries in the most popular tenth of the columns."""
     n = max(1, counts.size // 10)
     return float(np.sort(counts)[::-1][:n].sum() / max(int(counts.sum()), 1))
-
-
-def tenths_facts(report: UnseenReport) -> list[Facts] | None:
-    """Return expected and held-out likes by tenths of the expectation; None for a model that expects none."""
-    parts = zip(report.expected, report.found, strict=True)
-    return [{"expected": expected, "found": found} for expected, found in parts] or None
 
 
 def reliability_facts(trial: Trial, *, bins: int = 10) -> Facts | None:

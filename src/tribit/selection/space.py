@@ -18,8 +18,9 @@ from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, Message, TribitWarning, either, parameter, warn
 from tribit.metrics.entries import Array
 from tribit.model.calibration import Identity
-from tribit.model.fitted import LIKE, NOT_SEEN_AND_DISLIKED, SEEN_AND_LIKED
+from tribit.model.fitted import LIKE
 from tribit.model.risks import Missingness, check_gammas
+from tribit.model.scores import NOT_SEEN_AND_DISLIKED, SEEN_AND_LIKED
 from tribit.model.spec import AUTO, CHOOSABLE, ModelSpec, is_auto
 from tribit.selection.problem import warn_if_rho_unknown
 from tribit.selection.trials import default_solver

@@ -130,6 +130,8 @@ def value_from(hint: object, value: Any, name: str) -> Any:
     if NoneType in parts:
         return None if value is None else value_from(parts[0], value, name)
     if get_origin(hint) is tuple:
+        if parts[-1] is Ellipsis and type(value) is list:
+            parts = parts[:1] * len(value)
         Field(f"a list of {len(parts)}", lambda v: type(v) is list and len(v) == len(parts)).check(
             name, value
         )
