@@ -88,7 +88,7 @@ def test_expected_likes_are_those_that_were_held_out(model, parts):
     train, held_out = parts
     unseen = train == 0
     growth = held_out.sum() / train.sum()
-    expected = model.scores_.expected_likes(model.complete("decision")[unseen], growth)
+    expected = model.scores_.expected_likes(model.complete("score")[unseen], growth)
     found = held_out[unseen]
     order = np.argsort(expected)
     assert expected.sum() == pytest.approx(held_out.sum(), rel=0.02)
