@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from tribit.data.axis import AnyArray
-from tribit.data.tables import write_table
+from tribit.data.tables import finite_or_none, write_table
 from tribit.display import cell_text, html_table
 from tribit.errors import InvalidInputError, printable, quoted
 
@@ -133,14 +132,13 @@ def skipped_remark(count: int) -> str:
     return f" ({count} with unknown ids left out)" if count else ""
 
 
-def as_json_values(value: object) -> Any:
-    """Return a value for JSON: NumPy's numbers as Python's, and None for infinite numbers and NaN."""
+def as_json_values(value: object, write: Callable[[Any], Any] = finite_or_none) -> Any:
+    """Return a value for JSON: arrays as lists, and NumPy's numbers as Python's.
+
+    ``write`` is applied to single values; by default infinite numbers and NaN are None.
+    """
     if isinstance(value, Mapping):
-        return {str(name): as_json_values(each) for name, each in value.items()}
+        return {str(name): as_json_values(each, write) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [as_json_values(each) for each in value]
-    if hasattr(value, "tolist"):
-        return as_json_values(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+        return [as_json_values(each, write) for each in value]
+    return as_json_values(value.tolist(), write) if hasattr(value, "tolist") else write(value)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from tribit.checks import is_number, is_whole
 from tribit.errors import InvalidInputError, InvalidTypeError, parameter
 
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
@@ -68,13 +68,13 @@ def held_out_mask(
 def count_held_out(n_entries: int, test: object, name: str = "test") -> int:
     """Return the number of test entries for a share (a float in (0, 1)) or a number (an int) of all entries."""
     given = parameter(name, test)
-    if isinstance(test, bool) or not isinstance(test, Real):
+    if not is_number(test):
         raise InvalidTypeError(f"{given} is no number; pass a share between 0 and 1, or a count.")
-    if not isinstance(test, Integral) and not 0 < float(test) < 1:
+    if not is_whole(test) and not 0 < float(test) < 1:
         raise InvalidInputError(
             f"{given} is neither a share nor a count; pass a share between 0 and 1, or a count."
         )
-    n_test = int(test) if isinstance(test, Integral) else round(float(test) * n_entries)
+    n_test = int(test) if is_whole(test) else round(float(test) * n_entries)
     if not 0 < n_test < n_entries:
         raise InvalidInputError(
             f"{given} puts {n_test} of {n_entries} entries into the test set; "
@@ -85,7 +85,7 @@ def count_held_out(n_entries: int, test: object, name: str = "test") -> int:
 
 def fold_numbers(n_entries: int, n: object, random_state: RandomState) -> npt.NDArray[np.int64]:
     """Return a random fold number for each entry; fold sizes differ by one at most."""
-    if isinstance(n, bool) or not isinstance(n, Integral) or not 2 <= int(n) <= n_entries:
+    if not is_whole(n) or not 2 <= int(n) <= n_entries:
         raise InvalidInputError(
             f"n is {n!r}; pass a number of folds, an integer from 2 to the {n_entries} entries."
         )

@@ -9,12 +9,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence, Set
 from math import isfinite
-from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from tribit.checks import is_number
 from tribit.data.axis import AnyArray, Positions, Where, first_true
 from tribit.data.zeros import Holder, Zeros, meaning_of_zero
 from tribit.errors import InvalidInputError, InvalidTypeError, either, listed, parameter, quoted
@@ -346,7 +346,7 @@ def _finite(values: AnyArray, where: Where) -> AnyArray:
 def check_rating(name: str, value: Any) -> float:
     """Return a threshold of ratings, a finite number."""
     try:
-        known = not isinstance(value, bool) and isinstance(value, Real) and isfinite(value)
+        known = is_number(value) and isfinite(value)
     except OverflowError:  # an integer may be too large to be a float
         known = False
     if not known:

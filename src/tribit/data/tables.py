@@ -105,13 +105,14 @@ def write_json_lines(text: IO[str], blocks: Iterable[Columns]) -> None:
     """Write blocks of records; a float that is not finite is null."""
     for block in blocks:
         names = list(map(str, block))
-        columns = (map(_finite_or_none, column.tolist()) for column in block.values())
+        columns = (map(finite_or_none, column.tolist()) for column in block.values())
         for values in zip(*columns, strict=True):
             record = dict(zip(names, values, strict=True))
             text.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
-def _finite_or_none(value: object) -> object:
+def finite_or_none(value: object) -> Any:
+    """Return a value that JSON has: None for NaN and infinities."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

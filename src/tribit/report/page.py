@@ -16,7 +16,9 @@ from markupsafe import Markup, escape
 from sklearn.utils.validation import check_is_fitted
 
 from tribit import __version__
+from tribit.answers import as_json_values
 from tribit.data.files import atomic_path, writable
+from tribit.data.tables import finite_or_none
 from tribit.display import html_text
 from tribit.errors import InvalidTypeError, printable
 from tribit.evaluation.held_out import Evaluation
@@ -212,17 +214,13 @@ def templates() -> Environment:
 
 def rounded_values(values: object) -> Any:
     """Return values for JSON: rounded numbers, None for NaN and infinities."""
-    if isinstance(values, dict):
-        return {name: rounded_values(value) for name, value in values.items()}
-    if isinstance(values, list | tuple):
-        return [rounded_values(value) for value in values]
-    if hasattr(values, "tolist"):
-        return rounded_values(values.tolist())
-    if not isinstance(values, float):
-        return values
-    if not math.isfinite(values):
-        return None
-    rounded = float(f"{values:.{N_DIGITS}g}")
+    return as_json_values(values, _rounded)
+
+
+def _rounded(value: object) -> object:
+    if not isinstance(value, float) or not math.isfinite(value):
+        return finite_or_none(value)
+    rounded = float(f"{value:.{N_DIGITS}g}")
     # An integer is shorter, and has no negative zero.
     return int(rounded) if rounded.is_integer() and abs(rounded) < 2**53 else rounded
 

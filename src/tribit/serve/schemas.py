@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, dataclass
 from functools import cached_property
@@ -17,6 +16,7 @@ from tribit.answers import Answer
 from tribit.data.axis import Axes, Axis
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations
+from tribit.data.tables import finite_or_none
 from tribit.errors import InvalidInputError, quoted
 from tribit.questions import QUESTIONS, Entry
 from tribit.questions.base import OMIT, Field, Question, fields_of
@@ -279,7 +279,7 @@ def json_value(value: object, name: str = "") -> Any:
         return json_id(value)
     if hasattr(value, "tolist"):
         return json_value(value.tolist(), name)
-    return finite_or_none(value) if isinstance(value, float) else value
+    return finite_or_none(value)
 
 
 def json_id(value: object) -> str | int | None:
@@ -314,8 +314,3 @@ def fields_of_lists(found: Recommendations) -> Iterator[dict[str, Any]]:
             for at in range(start, stop)
         ]
         yield {"row": json_id(row), "basis": basis, "items": items}
-
-
-def finite_or_none(number: float) -> float | None:
-    """Return a finite number, None for NaN and infinities."""
-    return number if math.isfinite(number) else None
