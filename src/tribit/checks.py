@@ -73,7 +73,7 @@ def check_between(
 
 
 def check_count(
-    name: str, value: Any, least: int = 1, most: int | None = None, *, meaning: str = ""
+    name: str, value: object, least: int = 1, most: int | None = None, *, meaning: str = ""
 ) -> int:
     """Return a whole number from ``least`` to ``most`` as an int; ``meaning`` explains ``most`` in the message."""
     if is_whole(value) and value >= least and (most is None or value <= most):
@@ -85,7 +85,7 @@ def check_count(
     )
 
 
-def check_whole(name: str, value: Any) -> int:
+def check_whole(name: str, value: object) -> int:
     """Return a whole number as an int."""
     if not is_whole(value):
         raise InvalidTypeError(f"{parameter(name)} must be a whole number; got {quoted(value)}.")
@@ -132,7 +132,7 @@ def is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def _as_float(value: Any) -> float:
+def _as_float(value: object) -> float:
     """Return a number as a float; NaN, which fails every comparison, for any other object."""
     if not is_number(value):
         return float("nan")

@@ -56,7 +56,7 @@ class ShowsFit:
         shown: Any = super()
         return str(shown._repr_html_()) if found is None else found
 
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **options: object) -> dict[str, str]:
         del options
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 

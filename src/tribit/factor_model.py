@@ -71,7 +71,7 @@ class FactorModel(MatrixEstimator):
         self,
         what: Literal["probability", "sign", "score"] = "probability",
         *,
-        seen: Any = None,
+        seen: object = None,
         force: bool = False,
     ) -> Array:
         """Return the whole completed matrix, dense.

@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def count_jobs(n_jobs: Any) -> int:
+def count_jobs(n_jobs: object) -> int:
     """Return the number of threads: ``None`` or -1 for every core this process may use."""
     if n_jobs is None or (is_whole(n_jobs) and n_jobs == -1):
         return _cores()

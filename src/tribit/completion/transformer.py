@@ -32,7 +32,7 @@ class RowTransformer(TransformerMixin):  # type: ignore[misc]
     fitted_: Fitted
     n_jobs: int | None
 
-    def transform(self, X: Any, *, row_features: Any = None) -> NDArray[np.floating[Any]]:
+    def transform(self, X: object, *, row_features: object = None) -> NDArray[np.floating[Any]]:
         """Return the latent factors of the rows of ``X``, and their biases as the last column.
 
         Each row is folded in from its own entries with everything else fixed, whether the fit had it or not; row ids
@@ -63,7 +63,9 @@ class RowTransformer(TransformerMixin):  # type: ignore[misc]
         biases = [found.row_intercepts[:, None]] if fitted.spec.intercept else []
         return np.hstack([found.row_factors, *biases])
 
-    def fit_transform(self, X: Any, y: Any = None, **options: Any) -> NDArray[np.floating[Any]]:
+    def fit_transform(
+        self, X: object, y: object = None, **options: object
+    ) -> NDArray[np.floating[Any]]:
         """Fit the model to ``X`` and return the transformed rows: equal to ``fit(X).transform(X)``.
 
         Parameters

@@ -69,7 +69,7 @@ def write(path: Path, blocks: Iterable[dict[str, AnyArray]]) -> None:
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    def packed(block: dict[str, AnyArray], schema: Any) -> Any:
+    def packed(block: dict[str, AnyArray], schema: object) -> Any:
         try:
             return pa.table(block, schema)
         except pa.ArrowException as error:

@@ -220,7 +220,7 @@ def _with_rows(
 def _solve_new_rows(
     solver: RowSolver,
     entries: Observations,
-    features: Any,
+    features: object,
     groups: tuple[Group, ...],
     scales: tuple[float, float],
 ) -> tuple[Pair, Pair]:
@@ -361,7 +361,7 @@ def warn_of_unknown_rows(entries: Observations, features: object, other: str) ->
 def factors_of_new_rows(
     fitted: Fitted,
     given: Observations,
-    features: Any = None,
+    features: object = None,
     *,
     prior: str = "new",
     n_jobs: int | None = None,

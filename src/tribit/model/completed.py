@@ -71,12 +71,12 @@ class CompletedCells:
                 f"{parameter('what', 'probability')} or {parameter('what', 'sign')}."
             )
 
-    def observed(self, rows: Any, columns: Any) -> sp.coo_array:
+    def observed(self, rows: object, columns: object) -> sp.coo_array:
         """Return the observed labels in a block, of some rows and columns by position or slice."""
         assert self.labels is not None
         return self.labels[rows][:, columns].tocoo()
 
-    def block(self, rows: Any, columns: Any) -> Array:
+    def block(self, rows: object, columns: object) -> Array:
         """Return the values of some rows at some columns, by position or slice."""
         values = self.scores.block(rows, columns)
         if self.what != "score":

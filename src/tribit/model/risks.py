@@ -323,7 +323,7 @@ def check_gammas(gammas: Any) -> tuple[float, float, float]:
     return weights[0] / total, weights[1] / total, weights[2] / total
 
 
-def check_rho(rho: Any) -> float:
+def check_rho(rho: object) -> float:
     """Return ``rho`` as a float in [0, 1); raise an error for others."""
     if not is_number(rho):
         raise InvalidTypeError(
@@ -336,7 +336,7 @@ def check_rho(rho: Any) -> float:
     return float(rho)
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     if not is_number(value):
         raise TypeError(f"{value!r} is not a number")
     return float(value)

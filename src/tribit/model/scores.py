@@ -100,7 +100,7 @@ class Scores(Summarised):
         """Return the scores at pairs of positions, in float64."""
         return self.clip(self.factors.at(rows, columns))
 
-    def block(self, rows: Any, columns: Any) -> Array:
+    def block(self, rows: object, columns: object) -> Array:
         """Return the scores of some rows at some columns, positions or slices, as a dense block in float64."""
         return self.clip(self.factors.block(rows, columns))
 

@@ -278,7 +278,7 @@ class Complete(Question[Completed]):
             recommender.headings,
         )
 
-    def _places(self, recommender: FittedRecommender, side: int, ids: Any) -> Positions:
+    def _places(self, recommender: FittedRecommender, side: int, ids: object) -> Positions:
         """Return the positions of the known ones of some rows (``side`` 0) or columns (1); None for all."""
         if ids is None:
             return np.arange(recommender.shape_[side])

@@ -54,7 +54,7 @@ Pairs: TypeAlias = Annotated[Any, PAIRS]
 Table: TypeAlias = Annotated[Any, TABLE]
 
 
-def kind_of(hint: Any) -> Kind | None:
+def kind_of(hint: object) -> Kind | None:
     """Return the kind in the type of a field; None for a plain value."""
     found = [each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Kind)]
     for part in getattr(hint, "__args__", ()):
@@ -122,7 +122,7 @@ def find_or_warn(
     return places
 
 
-def distinct_at(ids: Any, places: Positions) -> list[Any]:
+def distinct_at(ids: object, places: Positions) -> list[Any]:
     """Return the distinct ids at some places of a list, in its order."""
     given = ids.values if isinstance(ids, Texts) else _as_ids(as_list(ids)).tolist()
     return list(dict.fromkeys(given[at] for at in places.tolist()))
@@ -155,7 +155,7 @@ def warn_of_unknown(
     )
 
 
-def find(axis: Axis, ids: Any, *, unknown_is_error: bool = True) -> Positions:
+def find(axis: Axis, ids: object, *, unknown_is_error: bool = True) -> Positions:
     """Return positions of ids; -1 for an unknown id if that is no error."""
     if isinstance(ids, Texts):
         known = axis.by_text
@@ -169,7 +169,7 @@ def find(axis: Axis, ids: Any, *, unknown_is_error: bool = True) -> Positions:
     return axis.match(Axis(axis.name, len(wanted), _as_ids(wanted)), "the list has", "give ids")
 
 
-def unknown_id(axis: Axis, text: Any) -> UnknownIdError:
+def unknown_id(axis: Axis, text: object) -> UnknownIdError:
     """Return the error for an unknown id."""
     return UnknownIdError(
         f"The model was not fitted on the {axis.name} id {quoted(text)}; "
@@ -257,7 +257,7 @@ def locate_records(
 
 
 def known_entries(
-    recommender: FittedRecommender, given: Any, unknown: str
+    recommender: FittedRecommender, given: object, unknown: str
 ) -> tuple[Observations, int]:
     """Return the entries of known rows and columns, and the number of records that are left out."""
     axes = recommender.axes_
@@ -275,7 +275,7 @@ def known_entries(
     return Observations.from_checked(merged), int(np.sum(~found.kept))
 
 
-def new_entries(recommender: FittedRecommender, given: Any) -> Observations:
+def new_entries(recommender: FittedRecommender, given: object) -> Observations:
     """Return entries with known and new ids; ids of records get the type of the model's."""
     if not isinstance(given, Records):
         return read_entries(recommender, given)
@@ -288,7 +288,9 @@ def new_entries(recommender: FittedRecommender, given: Any) -> Observations:
     return named_alike.observations()
 
 
-def entries_of_new_rows(recommender: FittedRecommender, given: Any, unknown: str) -> Observations:
+def entries_of_new_rows(
+    recommender: FittedRecommender, given: object, unknown: str
+) -> Observations:
     """Return entries of new rows in known columns; a known row is an error, and an unknown column as it is treated."""
     found, axis = new_entries(recommender, given), recommender.axes_.rows
     found = entries_at_known(found, recommender.axes_, "error" if unknown == "error" else "skip")

@@ -165,7 +165,7 @@ class Recommend(Question[Recommendations]):
         )
 
 
-def _not_none(given: Any) -> Any:
+def _not_none(given: object) -> Any:
     if given is None:
         raise InvalidTypeError(
             "exclude_seen is None; pass True, False or the entries to leave out."

@@ -361,7 +361,7 @@ def _mean_quantity(nu: float | None) -> Quantity:
     return "weighted mean square" if nu is None else "mean square"
 
 
-def _check_matrix(shape: object, rank: Any) -> tuple[int, int]:
+def _check_matrix(shape: object, rank: object) -> tuple[int, int]:
     """Return the shape, after checking that a matrix of it can have the rank."""
     d1, d2 = check_shape(shape)
     if not is_number(rank) or not 1.0 <= rank <= min(d1, d2):
@@ -388,7 +388,7 @@ def _check_entries(n: Any, least: float, most: float, small: str, *, whole: bool
     return number
 
 
-def _check_uniform_part(nu: Any) -> float:
+def _check_uniform_part(nu: object) -> float:
     """Return ``nu`` of ``pi_ij >= 1 / (nu d1 d2)``, 1 for None."""
     if nu is None:
         return 1.0
