@@ -176,7 +176,7 @@ def test_words_of_the_user_reach_the_terminal_escaped(run, model, tmp_path):
     table = tmp_path / f"{red}.csv"
     table.write_text(f"user,item,rating\n{red},i1,5\n")
     assert_refused(
-        run("evaluate", model, table),
+        run("evaluate", model, table, "--unknown", "error"),
         r"line 2 of \\x1b\[31mred\.csv: the model was not fitted on the id '\\x1b\[31mred'",
     )
     assert_refused(run("evaluate", model, table, "--row", red), r"no column '\\x1b\[31mred'")

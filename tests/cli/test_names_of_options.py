@@ -17,15 +17,17 @@ PREDICT = ["predict", "model", "ratings.csv", "-o", "scores.csv"]
 EVALUATE = ["evaluate", "model", "ratings.csv"]
 RECOMMEND = ["recommend", "model", "ratings.csv", "-o", "lists.csv"]
 COMPLETE = ["complete", "model"]
-PREDICT_NEW, EXPLAIN_NEW, SIMILAR_NEW, COMPLETE_NEW = (
+PREDICT_NEW, EXPLAIN_NEW, SIMILAR_NEW, COMPLETE_NEW, POSITIONS_NEW = (
     [*command, "--new", "ratings.csv"]
     for command in (
         PREDICT,
         ["explain", "model", "u0", "i1"],
         ["similar", "model", "--row", "u0"],
         COMPLETE,
+        ["positions", "model"],
     )
 )
+NEW = (PREDICT_NEW, EXPLAIN_NEW, SIMILAR_NEW, COMPLETE_NEW, POSITIONS_NEW)
 SPLIT = ["split", "ratings.csv", "-o", "train.csv", "test.csv", "--row", "user", "--column", "item"]
 REPORT = ["report", "model", "--test", "ratings.csv", "-o", "report.html"]
 UPDATE = ["update", "model", "ratings.csv", "-o", "updated"]
@@ -56,7 +58,8 @@ CASES = [
     *((command, words) for command in (RECOMMEND, EVALUATE) for words in (
         "-n 0", "--avoid-dislikes -1", "--level 2",
     )),
-    *((command, "-n 0") for command in (["similar", "model", "--column", "i1"], ["positions", "model"])),
+    (["similar", "model", "--column", "i1"], "-n 0"),
+    (["positions", "model"], "-n -1"),
     *((UPDATE, words) for words in (
         "--max-size 10", "--value item", "--like-at nan", "--dislike-at nan", "--duplicates all",
     )),
@@ -65,10 +68,10 @@ CASES = [
         "--layout tall", "--zeros maybe",
     )),
     *((command, words) for command in (EVALUATE, RECOMMEND, UPDATE, REPORT) for words in ("--like yes", "--dislike ,")),
-    *((command, words) for command in (PREDICT_NEW, EXPLAIN_NEW, SIMILAR_NEW, COMPLETE_NEW) for words in (
+    *((command, words) for command in NEW for words in (
         "--value item", "--like-at nan", "--dislike-at nan", "--duplicates all", "--like yes", "--dislike ,",
     )),
-    *((command, words) for command in (EXPLAIN_NEW, SIMILAR_NEW, COMPLETE_NEW) for words in (
+    *((command, words) for command in NEW[1:] for words in (
         "--delimiter x", "--decimal x", "--encoding klingon", "--format xls", "--missing drop", "--layout tall",
         "--zeros maybe", "--max-size 10",
     )),
@@ -111,6 +114,7 @@ QUOTED = {
     "--columns",
     "--data",
     "--among",
+    "--polarity",
     "--picture",
     "--report",
     "--test",
@@ -168,7 +172,7 @@ def test_every_option_with_a_value_is_among_them():
 @pytest.mark.parametrize(
     ("command", "match"),
     [
-        ([*EVALUATE[:2], "strangers.csv"], "leave them out with --unknown skip"),
+        ([*EVALUATE[:2], "strangers.csv", "--unknown", "error"], "leave them out with --unknown skip"),
         ([*EVALUATE[:2], "strangers.csv", "--unknown", "skip"], "check --row and --column"),
         ([*EVALUATE[:2], "stars.csv", "--like-at", "nan"], "--like-at is nan"),
         ([*FIT[:8], "--value", "rating"], "if these are ratings, pass --like-at."),

@@ -73,8 +73,14 @@ def test_without_a_test_it_holds_out_and_says_so(run, here, tmp_path):
     assert (tmp_path / "other.html").read_text(encoding="utf-8") != page
 
 
-def test_strangers_are_refused_or_counted(run, here):
-    code, _, err = run("report", "model.tribit", "--test", "strangers.csv")
+def test_strangers_are_answered_refused_or_left_out(run, here, tmp_path):
+    code, out, err = run("report", "model.tribit", "--test", "strangers.csv")
+    assert code == 0
+    assert f"1 of the {len(here) + 1} test entries" in err
+    assert f"{len(here) + 1} entries of the test set; 1 with unknown ids\n" in out
+    page = Parsed((tmp_path / "report.html").read_text(encoding="utf-8")).words
+    assert "1 of them have an id that the model was not fitted on" in page
+    code, _, err = run("report", "model.tribit", "--test", "strangers.csv", "--unknown", "error")
     assert code == 2
     assert "--unknown skip" in err
     code, out, _ = run("report", "model.tribit", "--test", "strangers.csv", "--unknown", "skip")

@@ -130,7 +130,7 @@ def test_an_unknown_id_and_a_position_outside_are_named():
     model = BinaryMatrixCompletion(rank=1, n_jobs=1, random_state=0).fit(train)
     odd = Observations.from_pairs([0, 1], [0, 1], [1, -1], row_ids=["a", "z"])
     with pytest.raises(InvalidInputError, match=r"The row id 'z' .* is unknown"):
-        evaluate(model, odd)
+        evaluate(model, odd, unknown="error")
     with pytest.raises(
         InvalidInputError, match=r"entries have 1 rows and the model 2: .* not rows"
     ):

@@ -9,6 +9,7 @@ from asked import evaluate_file, n_unknown, predict_file, recommend_file
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, load
 from tribit.cli.actions import fit_file
 from tribit.data.tables import read_table
+from tribit.errors import UnknownIdWarning
 
 USERS, ITEMS = [f"u{n}" for n in range(10)], [str(100 + n) for n in range(8)]
 
@@ -178,7 +179,7 @@ def test_unknown_ids_are_refused_or_left_out(tmp_path, model_path):
     path = write(more, tmp_path / "test.csv")
     match = r"line 4 of test\.csv: the model was not fitted on the id 'u77' in column 'user'"
     for call in (
-        lambda: evaluate_file(model_path, path),
+        lambda: evaluate_file(model_path, path, unknown="error"),
         lambda: predict_file(model_path, path, tmp_path / "scores.csv", unknown="error"),
     ):
         with pytest.raises(InvalidInputError, match=match):
@@ -189,8 +190,11 @@ def test_unknown_ids_are_refused_or_left_out(tmp_path, model_path):
     table = read_table(tmp_path / "scores.csv")
     assert list(zip(table.columns["user"], table.columns["item"], strict=True)) == HELD_OUT[:5]
     result = evaluate_file(model_path, path, unknown="skip")
-    assert result.n_entries == 5
+    assert (result.n_entries, result.n_skipped) == (5, 2)
     assert result.accuracy == 1.0
+    with pytest.warns(UnknownIdWarning, match="2 of the 7 test entries"):
+        result = evaluate_file(model_path, path)
+    assert (result.n_entries, result.n_unknown) == (7, 2)
 
 
 def test_the_line_of_a_wrong_value_after_skipped_records(tmp_path, model_path):

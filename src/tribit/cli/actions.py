@@ -156,14 +156,11 @@ def update_file(
 
 
 def report_file(
-    model: Path, out: Path, test: Path | None, unknown: str, rules: dict[str, Any], **options: Any
-) -> tuple[Report, int]:
-    """Write the report of a recommender; return it and the number of test records that were left out."""
+    model: Path, out: Path, test: Path | None, rules: dict[str, Any], **options: Any
+) -> Report:
+    """Write the report of a recommender, and return it."""
     from tribit.report.page import write_report  # noqa: PLC0415 - other questions need no report
 
     recommender = Recommender.load(model)
-    entries, n_skipped = None, 0
-    if test is not None:
-        records = read_records(recommender, test, rules)
-        entries, n_skipped = kinds.known_entries(recommender, records, unknown)
-    return write_report(recommender, out, entries, **options), n_skipped
+    entries = None if test is None else read_records(recommender, test, rules)
+    return write_report(recommender, out, entries, **options)

@@ -12,7 +12,7 @@ import time
 from contextlib import nullcontext
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -21,7 +21,6 @@ from tribit.cli.common import (
     Json,
     ModelPath,
     Quiet,
-    UnknownRefused,
     app,
     check_out,
     print_facts,
@@ -359,22 +358,26 @@ def report(
     out: Annotated[Path, typer.Option("--out", "-o", help="Page to write.")] = Path("report.html"),
     title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
     random_state: Annotated[int, typer.Option(help="Seed of the split, without --test.")] = 0,
-    unknown: UnknownRefused = "error",
+    unknown: Annotated[
+        Literal["popularity", "skip", "error"],
+        typer.Option(
+            help="Unknown ids in the test set: popularity (predicted from the known row or column), skip or error."
+        ),
+    ] = "popularity",
 ) -> None:
     """Write a report on a model and its evaluation, as one page for any browser."""
-    from tribit.answers import skipped_remark  # noqa: PLC0415 - help should not wait
-    from tribit.cli.actions import report_file  # noqa: PLC0415
+    from tribit.cli.actions import report_file  # noqa: PLC0415 - help should not wait
 
     check_out(out, model, test)
     rules = given_rules(context)
-    done, n_skipped = report_file(
-        model, out, test, unknown, rules, title=title, random_state=random_state
+    done = report_file(
+        model, out, test, rules, title=title, random_state=random_state, unknown=unknown
     )
     found = done.evaluation
     origin = "held out for the report" if done.held_out_here else "of the test set"
     facts = {
         "report": f"{out} ({done.size / 1000:.0f} kB)",
-        "evaluated on": f"{found.n_entries} entries {origin}{skipped_remark(n_skipped)}",
+        "evaluated on": f"{found.n_entries} entries {origin}{found.unknown_remark()}",
     }
     if found.unseen is None:
         facts["error rate"] = f"{found.error_rate:.4f}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -88,10 +88,6 @@ def size(text: object) -> Any:
     return int(known[1]) * 1024 ** ["", "K", "M", "G", "T"].index(known[2].upper())
 
 
-UnknownRefused = Annotated[
-    Literal["error", "skip"],
-    typer.Option("--unknown", help="Ids that the model was not fitted on: error or skip."),
-]
 MaxSize = Annotated[
     Any,
     typer.Option(

@@ -83,6 +83,13 @@ class Entries:
         """Return the values as a sparse array, unobserved entries not stored."""
         return sp.csr_array((self._values, (self.rows, self.columns)), shape=self.shape)
 
+    def observed_at(
+        self, rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.bool_]:
+        """Return whether there is an entry at each pair of positions."""
+        n = self.shape[1]
+        return np.isin(rows * n + columns, self.rows * n + self.columns)
+
     def transpose(self) -> Self:
         """Return the same entries with rows and columns exchanged."""
         # Rows are in order already, so a stable sort by column alone gives the new order.

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from tribit import completion
-from tribit.answers import Answer
-from tribit.checks import check_between, check_count
+from tribit.answers import Answer, skipped_remark
+from tribit.checks import check_between, check_choice, check_count
 from tribit.data.axis import AnyArray, Axes
 from tribit.data.observations import Observations
 from tribit.display import html_facts
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, UnknownIdWarning, parameter, warn
 from tribit.evaluation.ranking import RankingReport, ranking_report
 from tribit.metrics.entries import (
     INFLUENCES,
@@ -88,7 +87,10 @@ class Evaluation(Answer):
     auc : float or None
         Probability that a like is ranked above a dislike; None where only one of the two was observed.
     n_skipped : int
-        Number of entries of a file that were skipped because the model does not know their ids.
+        Number of entries with unknown ids that were left out.
+    n_unknown : int
+        Number of entries with an unknown id, which are predicted from the known row or column alone. They are in no
+        measure of lists and among unseen cells.
     further : mapping of str to float or None
         Measures that were added to :data:`METRICS`, by name.
     n_rows : int
@@ -119,6 +121,7 @@ class Evaluation(Answer):
     log_loss: float
     auc: float | None
     n_skipped: int = 0
+    n_unknown: int = 0
     further: Mapping[str, float | None] = field(default_factory=dict, hash=False)
     n_rows: int = 0
     calibration_error: float | None = None
@@ -224,7 +227,12 @@ class Evaluation(Answer):
     def title(self) -> str:
         """Return the size of the test set, and the meaning of the intervals."""
         about = f" ({100 * self.level:g}% intervals, clustered by row)" if self.intervals else ""
-        return f"{self.n_entries} entries of {self.n_rows} rows{about}"
+        return f"{self.n_entries} entries of {self.n_rows} rows{about}{self.unknown_remark()}"
+
+    def unknown_remark(self) -> str:
+        """Return a remark on the numbers of entries with unknown ids."""
+        about = f"; {self.n_unknown} with unknown ids" if self.n_unknown else ""
+        return f"{about}{skipped_remark(self.n_skipped)}"
 
 
 def unseen_measures(report: UnseenReport | None) -> dict[str, float | None]:
@@ -243,6 +251,7 @@ def evaluate(
     n: int = 10,
     ranker: Ranker | None = None,
     avoid_dislikes: float = 1.0,
+    unknown: str = "popularity",
 ) -> Evaluation:
     """Measure a fitted model on a test set: entries that it was not fitted on.
 
@@ -263,17 +272,22 @@ def evaluate(
     ranker, avoid_dislikes
         For the lists, as in :meth:`tribit.factor_model.FactorModel.recommend`.
 
+    unknown : {"popularity", "skip", "error"}, default="popularity"
+        Treatment of entries with ids that the model was not fitted on: "popularity" predicts them from the biases of
+        the known row or column, with a warning; "skip" leaves them out. Both are counted. Systems other than
+        BinaryMatrixCompletion refuse them ("error").
+
     Returns
     -------
     Evaluation
         Prints as a table.
     """
     scores = as_scores(model)
-    test = scores.place_entries(read_entries(model, X))
-    rows, columns, labels = test
     level = check_between("level", level, 0.0, 1.0, ends="()")
     n = check_count("n", n)
-    x, curve = scores.x(rows, columns), scores.curve
+    test, n_unknown, n_skipped = _placed_test(scores, read_entries(model, X), unknown)
+    rows, _, labels = test
+    x, curve = scores.x_of(test), scores.curve
     measures, influences = measure_entries(curve, x, labels)
     errors = {name: standard_error(influence, rows) for name, influence in influences.items()}
     by_row = ndcg_of_rows(rows, x, labels)
@@ -299,22 +313,27 @@ def evaluate(
         intervals=intervals,
         level=level,
         ranked=ranker is not None,
+        n_unknown=n_unknown,
+        n_skipped=n_skipped,
     )
     if seen is None:
         return found
-    known_entries = scores.place_entries(read_entries(model, seen))
-    train, held_out = (_observations(scores.axes, part) for part in (known_entries, test))
-    _check_disjoint(train, held_out)
-    lists = _measure_lists(scores, train, held_out, n, ranker, avoid_dislikes)
+    in_lists = test.take(test.known(scores.shape))
+    training = scores.place_entries(read_entries(model, seen))
+    train, lists = _observations(scores.axes, training), None
+    if in_lists.labels.size:
+        held_out = _observations(scores.axes, in_lists)
+        _check_disjoint(train, held_out)
+        lists = _measure_lists(scores, train, held_out, n, ranker, avoid_dislikes)
     biases = fit_biases(train).scores_
     if np.unique(np.concatenate([train.labels, labels])).size < 2:
-        baseline = Baseline(unseen_measures(unseen_report(biases, known_entries, test)))
-        report = unseen_report(scores, known_entries, test)
+        baseline = Baseline(unseen_measures(unseen_report(biases, training, in_lists)))
+        report = unseen_report(scores, training, in_lists)
         return replace(found, lists=lists, unseen=report, baselines={BIASES: baseline})
     baselines = {}
     for name, baseline_curve, baseline_x in (
         (BASE_RATE, *base_rate_scores(train, labels.size)),
-        (BIASES, biases.curve, biases.x(rows, columns)),
+        (BIASES, biases.curve, biases.x_of(test)),
     ):
         theirs, their_influences = measure_entries(baseline_curve, baseline_x, labels)
         differences = {}
@@ -326,6 +345,36 @@ def evaluate(
         theirs.pop("accuracy")
         baselines[name] = Baseline(theirs, differences)
     return replace(found, lists=lists, baselines=baselines)
+
+
+def _placed_test(
+    scores: Scores, given: Observations, unknown: str
+) -> tuple[PlacedEntries, int, int]:
+    """Return test entries by positions, and the numbers of those with unknown ids that are kept and left out."""
+    check_choice("unknown", unknown, ("popularity", "skip", "error"))
+    test = scores.place_entries(given, unknown)
+    is_known = test.known(scores.shape)
+    n = int(np.count_nonzero(~is_known))
+    if not n:
+        return test, 0, 0
+    if not (is_known.any() if unknown == "skip" else _knows_any(test, scores.shape)):
+        raise InvalidInputError(
+            "No test entry has an id that the model was fitted on; check that the test set has the same ids."
+        )
+    if unknown == "skip":
+        return test.take(is_known), 0, n
+    warn(
+        UnknownIdWarning(
+            f"{n} of the {is_known.size} test entries have an id that the model was not fitted on: they are predicted "
+            f"from the other side alone, and are in no list ({parameter('unknown', 'skip')} leaves them out, "
+            f"{parameter('unknown', 'error')} refuses them)."
+        )
+    )
+    return test, n, 0
+
+
+def _knows_any(test: PlacedEntries, shape: tuple[int, int]) -> bool:
+    return bool((test.rows < shape[0]).any() or (test.columns < shape[1]).any())
 
 
 def measure_entries(
@@ -343,10 +392,7 @@ def measure_entries(
 
 def _check_disjoint(train: Observations, held_out: Observations) -> None:
     """Refuse test entries that are also training entries."""
-    mask = csr_array(
-        (np.ones(train.n_observed, dtype=bool), (train.rows, train.columns)), shape=train.shape
-    )
-    if both := int(np.count_nonzero(mask[held_out.rows, held_out.columns])):
+    if both := int(np.count_nonzero(train.observed_at(held_out.rows, held_out.columns))):
         raise InvalidInputError(
             f"{both} of the test entries are also in seen: pass entries that the model was not fitted on "
             "(Observations.split) as X, and the training entries as seen."

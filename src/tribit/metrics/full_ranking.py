@@ -89,7 +89,12 @@ def unseen_report(scores: Scores, train: PlacedEntries, held_out: PlacedEntries)
     1.0
     """
     rows, columns, labels = held_out
-    if not labels.size or labels.min() != labels.max():
+    if not labels.size:
+        raise InvalidInputError(
+            "No test entry has a row and a column that the model was fitted on, and entries of one label are ranked "
+            "among their cells; give entries of known rows and columns."
+        )
+    if labels.min() != labels.max():
         raise InvalidInputError(
             "held_out must have entries of one label alone, likes or dislikes; use tribit.evaluate for both."
         )

@@ -287,7 +287,14 @@ class Fitted(Summarised):
         factors = self.factors
         if self.feature_regressions != (None, None):
             factors = with_feature_regressions(factors, self.feature_regressions)
-        return Scores(self.axes, factors, self.spec.link, self.calibrator, horizon=self.horizon)
+        return Scores(
+            self.axes,
+            factors,
+            self.spec.link,
+            self.calibrator,
+            horizon=self.horizon,
+            source=self,
+        )
 
     def member(self, number: int) -> Fitted:
         """Return one member as a fit of its own, without the calibrators of the mean."""

@@ -45,11 +45,28 @@ def probability_name(meaning: str) -> str:
 
 
 class PlacedEntries(NamedTuple):
-    """Observed entries by positions in a model."""
+    """Observed entries by positions in a model; unknown rows and columns have distinct positions after its own."""
 
     rows: Positions
     columns: Positions
     labels: NDArray[np.int8]
+
+    def known(self, shape: tuple[int, int]) -> NDArray[np.bool_]:
+        """Return the mask of entries whose row and column are known."""
+        return (self.rows < shape[0]) & (self.columns < shape[1])
+
+    def take(self, chosen: NDArray[np.bool_]) -> PlacedEntries:
+        """Return some of the entries."""
+        return PlacedEntries(self.rows[chosen], self.columns[chosen], self.labels[chosen])
+
+
+class WithUnseen(Protocol):
+    """A fit that can predict unknown rows and columns."""
+
+    @property
+    def factors_with_unseen(self) -> Factors:
+        """Factors with one more row and one more column, which stand for unknown ones."""
+        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,6 +88,8 @@ class Scores(Summarised):
     horizon : Isotonic or None
         The map from ``x`` to the probability that an unobserved cell becomes a like within the horizon, for likes alone
         (:class:`tribit.model.fitted.Fitted`).
+    source : WithUnseen or None
+        The fit, for scores of unknown rows and columns; None if it has none.
     """
 
     axes: Axes
@@ -79,6 +98,7 @@ class Scores(Summarised):
     calibrator: Calibrator | None = None
     bounds: tuple[float, float] | None = None
     horizon: Isotonic | None = None
+    source: WithUnseen | None = None
 
     def facts(self) -> dict[str, str]:
         """Return shape, rank and probabilities."""
@@ -99,6 +119,15 @@ class Scores(Summarised):
     def x(self, rows: Positions, columns: Positions) -> Array:
         """Return the scores at pairs of positions, in float64."""
         return self.clip(self.factors.at(rows, columns))
+
+    def x_of(self, entries: PlacedEntries) -> Array:
+        """Return the scores of entries: with an unknown row or column, from the biases of the other one."""
+        rows, columns, _ = entries
+        if self.source is None or entries.known(self.shape).all():
+            return self.x(rows, columns)
+        n_rows, n_columns = self.shape
+        places = np.minimum(rows, n_rows), np.minimum(columns, n_columns)
+        return self.clip(self.source.factors_with_unseen.at(*places))
 
     def block(self, rows: object, columns: object) -> Array:
         """Return the scores of some rows at some columns, positions or slices, as a dense block in float64."""
@@ -134,16 +163,27 @@ class Scores(Summarised):
             return np.asarray(self.link.log_odds(x))
         return np.asarray(logit(self.probability(x)))
 
-    def place_entries(self, entries: Observations) -> PlacedEntries:
-        """Return observed entries by positions in the model; raise an error for an unknown row or column."""
+    def place_entries(self, entries: Observations, unknown: str = "error") -> PlacedEntries:
+        """Return observed entries by positions in the model.
+
+        An unknown row or column is an error if ``unknown`` is "error", if there are no scores for it, and if it is
+        known in another type, such as 7 for "7".
+        """
         advice = "hold out entries (Observations.split or folds), not rows"
-        i, j = self.axes.places(entries, "the test entries have", advice)
+        found = []
         for axis, theirs, places, given in zip(
-            self.axes, entries.axes, (i, j), (entries.rows, entries.columns), strict=True
+            self.axes,
+            entries.axes,
+            self.axes.places(entries, "the test entries have", advice),
+            (entries.rows, entries.columns),
+            strict=True,
         ):
-            if (places < 0).any():
-                axis.find(theirs.names(given))  # raises an error about the first unknown one
-        return PlacedEntries(i, j, entries.labels)
+            strangers = theirs.names(np.unique(given[places < 0])).tolist()
+            if unknown != "error" and self.source is not None:
+                strangers = [each for each in strangers if str(each) in axis.by_text]
+            axis.find(strangers)  # raises an error about the first one
+            found.append(np.where(places < 0, axis.size + given, places))
+        return PlacedEntries(found[0], found[1], entries.labels)
 
 
 class HasScores(Protocol):

@@ -190,11 +190,17 @@ def axis_of_strangers(axis: Axis, strangers: Sequence[Any]) -> Axis:
     return Axis(axis.name, len(ids), np.fromiter(ids, dtype=object, count=len(ids)))
 
 
-def ids_of_axis_type(axis: Axis, texts: AnyArray | TextColumn) -> AnyArray:
-    """Return ids of a file in the type of the axis, which may have numbers for ids."""
+def known_ids(axis: Axis, texts: AnyArray | TextColumn) -> tuple[AnyArray, Positions]:
+    """Return ids of a file, known ones as the model has them, and their positions, -1 for an unknown id."""
     places = find(axis, Texts(tuple(texts.tolist())), unknown_is_error=False)
     ids = np.array(texts, dtype=object)
     ids[places >= 0] = axis.names(places[places >= 0])
+    return ids, places
+
+
+def ids_of_axis_type(axis: Axis, texts: AnyArray | TextColumn) -> AnyArray:
+    """Return ids of a file in the type of the axis, which may have numbers for ids."""
+    ids, places = known_ids(axis, texts)
     if axis.ids is not None and axis.ids.dtype.kind in "iu":
         for at in np.flatnonzero(places < 0).tolist():
             if not texts[at].isdecimal() or str(int(texts[at])) != texts[at]:
@@ -273,6 +279,22 @@ def known_entries(
     checked = Checked(found.rows, found.columns, labels[found.kept].astype(np.int8), axes)
     merged = merge_duplicates(checked, given.reading.duplicates, lambda n: given.where(int(at[n])))
     return Observations.from_checked(merged), int(np.sum(~found.kept))
+
+
+def held_out_entries(recommender: FittedRecommender, given: object, unknown: str) -> Observations:
+    """Return test entries, which may have unknown ids unless that is an error."""
+    if not isinstance(given, Records):
+        return read_entries(recommender, given)
+    locate_records(recommender, given, unknown)  # refuses a file of another table
+    axes = recommender.axes_
+    if unknown == "error" or axes.rows.ids is None or axes.columns.ids is None:
+        return known_entries(recommender, given, "error")[0]
+    named_alike = replace(
+        given,
+        rows=known_ids(axes.rows, given.rows)[0],
+        columns=known_ids(axes.columns, given.columns)[0],
+    )
+    return named_alike.observations()
 
 
 def new_entries(recommender: FittedRecommender, given: object) -> Observations:

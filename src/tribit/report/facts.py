@@ -90,6 +90,7 @@ def page_facts(
         "notes": trial.notes,
         "measures": measures_facts(found, words),
         "beside": beside_facts(found, words),
+        "kept": kept_facts(recommender.evaluation_, words),
         "data": table,
         "calibration": reliability_facts(trial),
         "tenths": () if found.unseen is None else found.unseen.tenths,
@@ -122,6 +123,13 @@ def measures_facts(found: Evaluation, words: Wording) -> Facts:
     names = [baseline_name(name, words) for name in found.baselines]
     has_intervals = any(each["interval"] for each in rows)
     return {"level": found.level, "baselines": names, "rows": rows, "intervals": has_intervals}
+
+
+def kept_facts(found: Evaluation | None, words: Wording) -> Facts | None:
+    """Return the measures on the entries that the fit held out; None if it held out none."""
+    if found is None:
+        return None
+    return {"texts": describe_quality(found, words), "measures": measures_facts(found, words)}
 
 
 def beside_facts(found: Evaluation, words: Wording) -> Facts | None:

@@ -109,6 +109,7 @@ def make_report(
     *,
     title: str | None = None,
     random_state: RandomState = 0,
+    unknown: str = "popularity",
 ) -> Report:
     """Return the report of a fitted recommender; see :func:`write_report`."""
     from tribit.recommender import Recommender  # noqa: PLC0415
@@ -119,7 +120,7 @@ def make_report(
             "Recommender.load of a model file."
         )
     check_is_fitted(recommender)
-    trial = make_trial(recommender, test, random_state, recommender.model_.refit)
+    trial = make_trial(recommender, test, random_state, recommender.model_.refit, unknown)
     found = trial.evaluation()
     facts = page_facts(recommender, trial, found, title)
     return Report(render(facts), found, trial.held_out_here, facts)
@@ -132,6 +133,7 @@ def write_report(
     *,
     title: str | None = None,
     random_state: RandomState = 0,
+    unknown: str = "popularity",
 ) -> Report:
     """Write an HTML page on the data, the quality of the model, its recommendations and its limits.
 
@@ -151,6 +153,8 @@ def write_report(
         Heading of the page.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the test set.
+    unknown : {"popularity", "skip", "error"}, default="popularity"
+        Treatment of ids in the test set that the model was not fitted on, as in :func:`tribit.evaluate`.
 
     Returns
     -------
@@ -168,7 +172,7 @@ def write_report(
     (True, 12)
     """
     writable(path)  # refuse an unwritable path before the work
-    report = make_report(recommender, test, title=title, random_state=random_state)
+    report = make_report(recommender, test, title=title, random_state=random_state, unknown=unknown)
     return report.write(path)
 
 

@@ -19,7 +19,8 @@ from tribit.errors import InvalidInputError, either
 from tribit.evaluation.held_out import Evaluation, evaluate
 from tribit.folding.new_rows import place_entries
 from tribit.model.fitted import Fitted
-from tribit.model.scores import Scores, read_entries
+from tribit.model.scores import Scores
+from tribit.questions.kinds import held_out_entries
 from tribit.randomness import RandomState, generator
 from tribit.ranking.rate_ranker import fit_ranker
 from tribit.report.wording import with_noun
@@ -49,24 +50,30 @@ class Trial:
         Ranker that was fitted to the same entries.
     train : Observations or None
         Training entries; None if the recommender keeps no entries.
+    test : Observations
+        Test set, which may have ids that the model was not fitted on.
     held_out : Observations
-        Test set in the rows and columns of the model.
+        The entries of the test set in the rows and columns of the model.
     held_out_here : bool
         Whether the report held out the test set from the training entries.
     notes : tuple of str
         Origin of the test set, and the resulting bias of the measures.
+    unknown : {"popularity", "skip", "error"}
+        Treatment of unknown ids by the evaluation.
     """
 
     scores: Scores
     ranker: Ranker | None
     train: Observations | None
+    test: Observations
     held_out: Observations
     held_out_here: bool
     notes: tuple[str, ...]
+    unknown: str = "error"
 
     @property
     def places(self) -> tuple[Positions, Positions, NDArray[np.int8]]:
-        """Rows, columns and labels of the test set."""
+        """Rows, columns and labels of the entries with known ids."""
         return self.held_out.rows, self.held_out.columns, self.held_out.labels
 
     @property
@@ -81,18 +88,29 @@ class Trial:
 
     def evaluation(self) -> Evaluation:
         """Return the measures on the test set."""
-        return evaluate(self.scores, self.held_out, self.train, ranker=self.ranker, level=LEVEL)
+        return evaluate(
+            self.scores,
+            self.test,
+            self.train,
+            ranker=self.ranker,
+            level=LEVEL,
+            unknown=self.unknown,
+        )
 
 
 def make_trial(
-    recommender: Recommender, test: object, random_state: RandomState, refit: Refit
+    recommender: Recommender,
+    test: object,
+    random_state: RandomState,
+    refit: Refit,
+    unknown: str = "popularity",
 ) -> Trial:
     """Return the trial of a recommender on a given test set, else on entries that are held out here.
 
-    ``refit`` fits the chosen model to other entries.
+    ``refit`` fits the chosen model to other entries; ``unknown`` is the treatment of unknown ids in the test set.
     """
     if test is not None:
-        return _trial_on(recommender, test)
+        return _trial_on(recommender, test, unknown)
     seen = recommender.seen_
     if seen is None:
         raise InvalidInputError(
@@ -125,7 +143,7 @@ def make_trial(
     ranker = recommender.ranker_
     if ranker is not None:
         ranker = fit_ranker(train, device=model.device, random_state=random_state)
-    return Trial(again, ranker, train, held_out, True, tuple(notes))
+    return Trial(again, ranker, train, held_out, held_out, True, tuple(notes))
 
 
 def split_entries(
@@ -146,24 +164,38 @@ def split_entries(
     return seen.hold_out(chosen)
 
 
-def _trial_on(recommender: Recommender, test: object) -> Trial:
-    model = recommender.model_
-    given = read_entries(model, test)
-    rows, columns, labels = model.scores_.place_entries(given)
-    if not labels.size:
+def _trial_on(recommender: Recommender, test: object, unknown: str) -> Trial:
+    scores = recommender.model_.scores_
+    given = held_out_entries(recommender, test, unknown)
+    if not len(given):
         raise InvalidInputError(f"{either('test', 'The test')} has no entries; give some.")
-    held_out = place_entries(given, rows, columns, *model.axes_)
+    placed = scores.place_entries(given, unknown)
+    known = placed.known(scores.shape)
+    if not known.any():
+        raise InvalidInputError(
+            "No test entry has a row and a column that the model was fitted on; give entries of the same ids."
+        )
+    rows, columns, labels = placed.take(known)
+    held_out = place_entries(given.take(np.flatnonzero(known)), rows, columns, *scores.axes)
     seen = recommender.seen_
     if seen is not None:
-        n = int(np.count_nonzero(seen.to_sparse()[held_out.rows, held_out.columns]))
+        n = int(np.count_nonzero(seen.observed_at(held_out.rows, held_out.columns)))
         if n:
             raise InvalidInputError(
                 f"{n} of the {labels.size} test entries were also training entries, which biases the measures: give "
                 "entries that the model was not fitted on, or none, and the report holds some out."
             )
-    notes = [f"Measured on the {with_noun(len(held_out), 'entry')} of the given test set."]
+    notes = [f"The given test set has {with_noun(len(given), 'entry')}."]
+    if n := len(given) - len(held_out):
+        treated = {
+            "popularity": "The measures predict them from the known side, and lists and charts leave them out.",
+            "skip": "They were left out.",
+        }
+        notes.append(
+            f"{n:,} of them have an id that the model was not fitted on. {treated[unknown]}"
+        )
     if seen is None:
         notes.append(
             "The model keeps no entries, so that there are no baselines and no recommendations."
         )
-    return Trial(model.scores_, recommender.ranker_, seen, held_out, False, tuple(notes))
+    return Trial(scores, recommender.ranker_, seen, given, held_out, False, tuple(notes), unknown)
