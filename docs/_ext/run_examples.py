@@ -3,7 +3,7 @@
 The output of ``>>>`` lines in a ``python`` block is compared. In a ``console`` block each line after ``$`` is a command
 that must succeed, and the following lines are its output. The blocks of a page share their names, those of ``__main__``
 as in a script, and all pages share one temporary folder. Numbers with a decimal point may differ by two percent or one
-hundredth; ``...`` matches anything; numbers of iterations and seconds are not compared.
+hundredth; ``...`` matches anything; numbers of iterations, seconds and lines on progress are not compared.
 
 Pages that need data (``data_pages``) are run if ``TRIBIT_DATA`` names a folder with them.
 
@@ -24,6 +24,7 @@ from types import ModuleType
 
 FENCE = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EFFORT = re.compile(r"^(iterations|seconds) .*$", re.MULTILINE)
+PROGRESS = re.compile(r"^Progress: .*\n", re.MULTILINE)
 NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[+-]?\d+)?")
 
 
@@ -32,7 +33,7 @@ class NumberChecker(doctest.OutputChecker):
 
     def check_output(self, want, got, optionflags):
         optionflags |= doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-        want, got = EFFORT.sub(r"\1", want), EFFORT.sub(r"\1", got)
+        want, got = EFFORT.sub(r"\1", want), EFFORT.sub(r"\1", PROGRESS.sub("", got))
         if super().check_output(want, got, optionflags):
             return True
         pairs = list(zip(NUMBER.findall(want), NUMBER.findall(got), strict=False))

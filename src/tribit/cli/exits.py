@@ -98,7 +98,7 @@ def data_notes() -> Iterator[None]:
 
 
 #: Seconds after which a stage has a line where there is no bar: the result of a short one comes soon.
-SECONDS_WITHOUT_LINE = 2.0
+SECONDS_WITHOUT_LINE = 5.0
 
 
 @contextmanager

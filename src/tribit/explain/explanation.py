@@ -154,7 +154,7 @@ class Explanation(Answer):
             )
         if self.basis != "model":
             basis = self._in_words(self.basis)
-            lines.append(f"The model was not fitted on both ids; basis: {basis}.")
+            lines.append(f"The model does not know the cell; the basis is the {basis}.")
         if self.meaning != LIKE:
             lines.append(f"Probabilities are of {self.meaning}.")
         return "\n".join(lines)

@@ -24,7 +24,7 @@ from tribit.questions.kinds import (
     find_or_warn,
     unknown_option,
 )
-from tribit.questions.predict import ANSWERED, BASES
+from tribit.questions.predict import BASES
 
 if TYPE_CHECKING:
     from tribit.fitted_recommender import FittedRecommender
@@ -65,8 +65,9 @@ class Explain(Question[Explanation]):
         seen = recommender.require_entries(REASON)
         axes, model = recommender.axes_, recommender.model_
         fitted, ids, informed = model.fitted_, list[Any](), list[int]()
+        answered = "explained from the other side alone"
         for side, (axis, given) in enumerate(zip(axes, (row, self.column), strict=True)):
-            places = find_or_warn(recommender, side, given, self.unknown, ANSWERED[self.unknown])
+            places = find_or_warn(recommender, side, given, self.unknown, answered)
             known = bool((places >= 0).all())
             informed.append(int(known and recommender.informed_[side][places].all()))
             ids.append(axis.names(places))

@@ -144,7 +144,7 @@ def warn_of_unknown(
         if str(each) in axis.by_text:
             raise unknown_id(axis, each)
     n, first = len(strangers), quoted(strangers[0])
-    some = f"the {name} {first}" if n == 1 else f"{n} ids of the column {name}, such as {first}"
+    some = f"the {name} {first}" if n == 1 else f"{n} {name} ids, such as {first}"
     hint = axis.suggestion(strangers[0])
     refuse = parameter("unknown", "error")
     warn(
