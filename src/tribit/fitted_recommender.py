@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Mapping
 from copy import copy
 from functools import cached_property
+from importlib.metadata import version
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tribit import propensity, storage
+from tribit import evaluation, propensity, storage
 from tribit.completion.fitted_model import FittedModel
 from tribit.data.axis import Axes, HasAxes
 from tribit.data.observations import Observations
 from tribit.data.reading import Reading
 from tribit.errors import InvalidInputError, TribitWarning, either, warn
-from tribit.evaluation.held_out import Evaluation
 from tribit.folding.new_rows import (
     combine_entries,
     empty_observations,
@@ -30,13 +31,15 @@ from tribit.model.scores import Scores
 from tribit.model.spec import is_auto
 from tribit.questions.base import changes
 from tribit.questions.changes import FoldIn, Update
-from tribit.questions.info import summary_of
 from tribit.questions.kinds import headings
 from tribit.ranking.lists import TopN
 from tribit.ranking.rate_ranker import RateRanker, fit_ranker
 from tribit.storage import Contents
 
-__all__ = ["FittedRecommender"]
+__all__ = ["FittedRecommender", "summary_of"]
+
+#: Packages whose versions a saved recommender records.
+PACKAGES = ("tribit", "numpy", "scipy", "scikit-learn")
 
 
 class FittedRecommender(HasAxes):
@@ -68,7 +71,7 @@ class FittedRecommender(HasAxes):
     seen_: Observations | None
     reading_: Reading
     summary_: dict[str, Any]
-    evaluation_: Evaluation | None
+    evaluation_: evaluation.Evaluation | None
 
     fold_in = changes(FoldIn)
     update = changes(Update)
@@ -163,7 +166,7 @@ class FittedRecommender(HasAxes):
         elif ranker is not None:
             seed = self.random_state if isinstance(self.random_state, int) else 0
             ranker = fit_ranker(seen, random_state=seed)
-        summary = {**summary_of(model, seen), "validation": self.summary_.get("validation")}
+        summary = {**summary_of(seen), "validation": self.summary_.get("validation")}
         return again._set(model, ranker, seen, summary, self.evaluation_)
 
     def with_rho(self) -> Self:
@@ -205,13 +208,13 @@ class FittedRecommender(HasAxes):
 
     def _set_contents(self, contents: Contents, model: FittedModel) -> Self:
         """Set all attributes to those of a file."""
-        ranker, evaluation = None, None
+        ranker, evaluated = None, None
         if contents.ranker is not None and contents.entries is not None:
             ranker = ranker_from(contents.ranker, contents.entries)
         if contents.evaluation is not None:
-            evaluation = Evaluation.from_dict(contents.evaluation)
+            evaluated = evaluation.Evaluation.from_dict(contents.evaluation)
         self.reading_ = model.reading_
-        return self._set(model, ranker, contents.entries, contents.summary or {}, evaluation)
+        return self._set(model, ranker, contents.entries, contents.summary or {}, evaluated)
 
     def _set(
         self,
@@ -219,10 +222,10 @@ class FittedRecommender(HasAxes):
         ranker: RateRanker | None,
         seen: Observations | None,
         summary: dict[str, Any],
-        evaluation: Evaluation | None = None,
+        evaluated: evaluation.Evaluation | None = None,
     ) -> Self:
         self.model_, self.ranker_, self.seen_, self.summary_ = model, ranker, seen, summary
-        self.evaluation_ = evaluation
+        self.evaluation_ = evaluated
         for name in ("seen_mask_", "informed_", "top_n_"):  # cached for another fit
             self.__dict__.pop(name, None)
         return self
@@ -235,3 +238,21 @@ def ranker_from(arrays: Mapping[str, Any], seen: Observations) -> RateRanker:
     except (LookupError, ValueError) as error:
         raise InvalidInputError(f"the ranker is damaged ({error})") from None
     return found
+
+
+def summary_of(seen: Observations) -> dict[str, Any]:
+    """Return facts about the data, as JSON can hold them, and the versions of packages."""
+    counts = seen.counts
+    return {
+        "rows": seen.shape[0],
+        "columns": seen.shape[1],
+        "likes": seen.n_likes,
+        "dislikes": seen.n_dislikes,
+        # Least, median and most.
+        "entries_per_row": [float(np.quantile(counts[0], share)) for share in (0, 0.5, 1)],
+        "entries_per_column": [float(np.quantile(counts[1], share)) for share in (0, 0.5, 1)],
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in PACKAGES},
+        },
+    }

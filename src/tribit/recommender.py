@@ -28,14 +28,14 @@ from tribit.errors import (
     warn,
 )
 from tribit.evaluation.held_out import Evaluation
-from tribit.fitted_recommender import FittedRecommender
+from tribit.fitted_recommender import FittedRecommender, summary_of
 from tribit.model.spec import AUTO, is_auto
 from tribit.questions.base import asks
 from tribit.questions.complete import Complete
 from tribit.questions.evaluate import Evaluate
 from tribit.questions.explain import Explain
 from tribit.questions.export import Export
-from tribit.questions.info import Info, summary_of
+from tribit.questions.info import Info, validation_of
 from tribit.questions.positions import Positions
 from tribit.questions.predict import Predict
 from tribit.questions.recommend import Recommend
@@ -162,7 +162,8 @@ class Recommender(FittedRecommender, ShowsFit, MatrixEstimator):
         if wanted:
             ranker = fit_ranker(observations, device=model.device, random_state=self.random_state)
         self.reading_ = model.reading_
-        summary = summary_of(model, observations)
+        validation = validation_of(model, observations)
+        summary = {**summary_of(observations), "validation": validation}
         self._set(model, ranker, None if observations.is_remote else observations, summary)
         if parts is not None:
             self.evaluation_ = self._evaluation_of_second_fit(*parts, features)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from tribit.errors import printable, quoted
 
@@ -21,7 +20,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-console = Console()
 
 #: Name of standard input and output.
 STREAM = "-"

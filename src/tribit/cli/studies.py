@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from tribit.cli.common import Quiet, app, console
+from tribit.cli.common import Quiet, app
 from tribit.cli.exits import StoppedError, keyboard_interrupts
 
 
@@ -26,36 +25,9 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Simulate a table, complete it in three ways, compare with the truth, and recommend from it."""
-    from tribit.data.files import writable  # noqa: PLC0415
-    from tribit.paper.demo import plot_demo, report_demo, run_demo  # noqa: PLC0415
-    from tribit.plots import check_picture  # noqa: PLC0415
+    from tribit.cli.exhibits import show_demo  # noqa: PLC0415 - help should not wait
 
-    if picture is not None:
-        check_picture(picture)
-    if report is not None:
-        writable(report)
-    result = run_demo(random_state=random_state, shown=not quiet)
-    console.print(result.summary())
-    fits = Table("fit", "error rate", "distance to P(like)", "seconds", title="Unseen cells")
-    for fit in result.fits:
-        fits.add_row(
-            fit.name,
-            f"{100 * fit.error_rate:.1f}%",
-            f"{fit.probability_error:.3f}",
-            f"{fit.seconds:.1f}",
-        )
-    console.print(fits)
-    lists = Table("order", "avoid_dislikes", "likes", "dislikes", title="In 100 top-10 lists")
-    for each in result.lists:
-        weight = "" if each.avoid_dislikes is None else f"{each.avoid_dislikes:g}"
-        lists.add_row(each.name, weight, f"{each.likes:.0f}", f"{each.dislikes:.0f}")
-    console.print(lists)
-    if picture is not None:
-        plot_demo(result, picture)
-        console.print(f"Picture: {picture}", soft_wrap=True, markup=False)
-    if report is not None:
-        report_demo(result, report)
-        console.print(f"Page: {report}, to be opened in any browser", soft_wrap=True, markup=False)
+    show_demo(picture, report, random_state=random_state, shown=not quiet)
 
 
 @app.command(
@@ -93,22 +65,14 @@ def reproduce(
     quiet: Quiet = False,
 ) -> None:
     """Reproduce a figure or table of the paper, beside the paper's claims about it."""
-    from tribit.datasets import MOVIELENS_LICENCE  # noqa: PLC0415
-    from tribit.paper.experiments import Settings  # noqa: PLC0415
-    from tribit.paper.experiments import reproduce as run  # noqa: PLC0415
+    from tribit.cli.exhibits import Settings, reproduce, show_exhibits  # noqa: PLC0415 - help should not wait
 
     settings = Settings(trials=trials, seed=seed, protocol=protocol, quick=quick, step=step)
     with resumable():
-        made = run(which, out=out, settings=settings, data=path, n_jobs=n_jobs, shown=not quiet)
-    if {"fig4", "table1"} & {exhibit.name for exhibit in made}:
-        typer.echo(MOVIELENS_LICENCE, err=True)
-    for exhibit in made:
-        table = Table("the paper", "protocol", "measured", "verdict", title=exhibit.title)
-        for way, claims in exhibit.claims.items():
-            for claim in claims:
-                table.add_row(claim.paper, way, claim.measured, claim.verdict)
-        console.print(table)
-        console.print("Files:", ", ".join(map(str, exhibit.files)), soft_wrap=True, markup=False)
+        made = reproduce(
+            which, out=out, settings=settings, data=path, n_jobs=n_jobs, shown=not quiet
+        )
+    show_exhibits(made)
 
 
 @app.command(epilog="Example: tribit compare --data data --out comparison")
@@ -133,7 +97,7 @@ def compare(
     quiet: Quiet = False,
 ) -> None:
     """Compare every system on the same data: accuracy and time."""
-    from tribit.paper.comparison import compare_all  # noqa: PLC0415
+    from tribit.cli.exhibits import compare_all, show_comparison  # noqa: PLC0415 - help should not wait
 
     with resumable():
         results, files = compare_all(
@@ -145,18 +109,7 @@ def compare(
             seed=seed,
             shown=not quiet,
         )
-    table = Table("data", "system", "error rate", "log-loss", "AUC", "seconds", "chosen")
-    for result in results:
-        measures = (result.error_rate, result.log_loss, result.auc)
-        table.add_row(
-            result.data,
-            result.system,
-            *("-" if value is None else f"{value:.4f}" for value in measures),
-            f"{result.seconds:.2f}",
-            result.failure or result.parameters,
-        )
-    console.print(table)
-    console.print("Files:", ", ".join(map(str, files)), soft_wrap=True, markup=False)
+    show_comparison(results, files)
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 from copy import copy
 from typing import Any, Self
 
-from tribit import propensity
 from tribit.data.axis import Axes, HasAxes
 from tribit.data.labels import check_rating
 from tribit.data.reading import Reading
@@ -15,6 +14,7 @@ from tribit.model.fitted import Fitted
 from tribit.model.risks import Missingness
 from tribit.model.scores import Scores
 from tribit.model.spec import AUTO, ModelSpec
+from tribit.propensity.names import NAMES, unknown_name_error
 from tribit.selection.record import FitRecord, Search
 from tribit.solvers import Iteration
 from tribit.storage import Contents
@@ -78,8 +78,8 @@ class FittedModel(HasAxes):
         """Refuse wrong values of the parameters that are used again after a fit."""
         if self.like_at is not None:
             check_rating("like_at", self.like_at)
-        if isinstance(self.rho, str) and self.rho not in (*propensity.NAMES, AUTO):
-            raise propensity.unknown_name_error(self.rho)
+        if isinstance(self.rho, str) and self.rho not in (*NAMES, AUTO):
+            raise unknown_name_error(self.rho)
 
     @property
     def axes_(self) -> Axes:  # type: ignore[override]

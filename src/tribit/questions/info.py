@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import platform
 from dataclasses import dataclass, fields
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,9 +20,6 @@ if TYPE_CHECKING:
     from tribit.completion.fitted_model import FittedModel
     from tribit.data.observations import Observations
     from tribit.fitted_recommender import FittedRecommender
-
-#: Packages whose versions a saved recommender records.
-PACKAGES = ("tribit", "numpy", "scipy", "scikit-learn")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,26 +91,7 @@ class Info(Question[Facts]):
         return Facts(facts_of(recommender), numbers_of(recommender), recommender.evaluation_)
 
 
-def summary_of(model: FittedModel, seen: Observations) -> dict[str, Any]:
-    """Return facts about the data and the fit, as JSON can hold them."""
-    counts = seen.counts
-    return {
-        "rows": seen.shape[0],
-        "columns": seen.shape[1],
-        "likes": seen.n_likes,
-        "dislikes": seen.n_dislikes,
-        # Least, median and most.
-        "entries_per_row": [float(np.quantile(counts[0], share)) for share in (0, 0.5, 1)],
-        "entries_per_column": [float(np.quantile(counts[1], share)) for share in (0, 0.5, 1)],
-        "validation": _validation(model, seen),
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in PACKAGES},
-        },
-    }
-
-
-def _validation(model: FittedModel, seen: Observations) -> dict[str, Any] | None:
+def validation_of(model: FittedModel, seen: Observations) -> dict[str, Any] | None:
     """Return the measures of the chosen model and of the baselines on the validation set of the search."""
     search = model.search_
     if search is None or search.held_out is None:
