@@ -71,6 +71,14 @@ def test_columns_are_matched_by_id(table):
         model.transform(frame.rename(columns={"i3": "zed"}))
 
 
+def test_matrices_are_read_by_the_rules_of_the_fit(table):
+    model = BinaryMatrixCompletion(rank=2, **FIXED)
+    full = (table[0] > 0).astype(int)
+    found = model.fit_transform(full, zeros="dislike")
+    np.testing.assert_array_equal(found, model.transform(np.where(full, 1, -1)))
+    np.testing.assert_array_equal(found, model.transform(full))
+
+
 def test_a_matrix_of_another_width_is_refused(table, model):
     with pytest.raises(InvalidInputError, match="29 columns"):
         model.transform(table[0][:, :29])

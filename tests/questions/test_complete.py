@@ -116,13 +116,12 @@ def test_some_rows_and_columns_in_the_order_given(recommender):
 
 
 def test_a_frame_in_a_frame_out():
-    values = drawn().astype(float)
-    frame = pd.DataFrame(np.where(values == 0, np.nan, values), index=ROWS, columns=COLUMNS)
+    values = drawn()
+    frame = pd.DataFrame(np.where(values, values > 0, np.nan), ROWS, COLUMNS)
     model = BinaryMatrixCompletion(rank=1, search=False, n_jobs=1)
-    found = Recommender(model, random_state=0).fit(frame).complete(what="sign").to_frame()
-    assert (found.index.tolist(), found.columns.tolist()) == (ROWS, COLUMNS)
-    seen = frame.notna().to_numpy()
-    np.testing.assert_array_equal(found.to_numpy()[seen], frame.to_numpy()[seen])
+    found = Recommender(model, random_state=0).fit(frame).complete().to_frame()
+    pd.testing.assert_frame_equal(found.where(values != 0), frame, check_names=False)
+    assert found.notna().all(axis=None)
 
 
 def test_without_ids_positions_are_the_headings():
