@@ -21,7 +21,7 @@ table.head()
 # Solved is 1, failed is 0.
 
 run = table[table.run]
-results = Observations.from_frame(run, row="model", column="task", value="solved", like_at=1)
+results = Observations.from_frame(run, row="model", column="task", value="solved")
 model = BinaryMatrixCompletion(random_state=0).fit(results)
 print(model.search_)
 

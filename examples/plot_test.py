@@ -20,9 +20,7 @@ table.head()
 # %%
 # Biases alone (``rank=0``) are a Rasch model. Leave ``rank`` out to let the fit decide whether one ability suffices.
 
-answers = Observations.from_frame(
-    table, row="person", column="question", value="correct", like_at=1
-)
+answers = Observations.from_frame(table, row="person", column="question", value="correct")
 model = BinaryMatrixCompletion(rank=0, random_state=0).fit(answers)
 print(model.search_)
 
