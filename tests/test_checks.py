@@ -32,6 +32,7 @@ WHOLE = (int, np.int8, np.int64, np.uint16)
 
 draws = np.random.default_rng(5)
 A = draws.choice([-1, 0, 1], size=(18, 13), p=[0.25, 0.4, 0.35])
+FEATURES = draws.normal(size=(18, 2))
 SHORT = 4  #: iterations of a fit, and of a search for each candidate: a bit that differs does so from the first
 #: Whether implicit features serve is searched for, among two candidates.
 PLAIN = {
@@ -45,6 +46,7 @@ PLAIN = {
 }
 BALL = {**PLAIN, "gammas": (0.5, 0.25, 0.25), "radius": 1.0}
 MASK = {**PLAIN, "implicit_features": True, "l2_implicit": 3.0}
+SIDE = {**PLAIN, "implicit_features": False, "side_features": True}
 GRADIENT = {**BALL, "intercept": False, "solver": "projected_gradient"}
 
 #: Parameters of the estimator, a whole value of each, and the others it is fitted with.
@@ -63,6 +65,8 @@ PARAMETERS = [
     ("l2_intercept", 2, {**PLAIN, "l2": 0.5}),
     ("l2_intercept", 2, MASK),
     ("l2_implicit", 2, {**MASK, "l2": 0.5, "l2_intercept": 0.25}),
+    ("l2_side", 2, SIDE),
+    ("activity_floor", (1, 0), MASK),
     ("inverse_power", 1, {**PLAIN, "rho": "row-column"}),
     ("tol", 1, {**PLAIN, "max_iter": 100}),  # it ends this fit
     ("max_time", 100, PLAIN),
@@ -73,6 +77,7 @@ COUNTS = [
     ("rank", 2, PLAIN),
     ("max_iter", 3, PLAIN),
     ("n_candidates", 3, {"max_iter": SHORT}),
+    ("n_fits", 2, PLAIN),
     ("n_jobs", 2, PLAIN),
     ("random_state", 3, PLAIN),
 ]
@@ -89,7 +94,10 @@ def fitted(model, X=A):
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
         patch.setattr(trials, "MAX_SWEEPS", SHORT)
-        return clone(model).fit(X)
+        features = (
+            {"row_features": FEATURES} if getattr(model, "side_features", False) is True else {}
+        )
+        return clone(model).fit(X, **features)
 
 
 def same_bits_as_float(make, value, kinds, plain):
@@ -120,7 +128,7 @@ def test_the_type_of_a_count_changes_no_bit(name, value, others):
 
 
 def test_every_numeric_parameter_of_the_estimator_is_among_those():
-    numeric = {"gammas", "rho", "rank", "radius", "alpha", "l2", "l2_intercept", "l2_implicit"}
+    numeric = set()
     for name, parameter in inspect.signature(BinaryMatrixCompletion).parameters.items():
         if any(kind in str(parameter.annotation) for kind in ("int", "float")):
             numeric.add(name)
