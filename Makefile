@@ -32,7 +32,7 @@ pins-record: .venv/.installed-test  ## the numbers of the fixed cases, recorded 
 test-slow: .venv/.installed-test  ## what takes long: peak memory at 40,000 x 20,000, killed runs, two workers of a service
 	$(BIN)/python -m pytest -m slow
 
-test-browser: .venv/.installed-browser  ## reports in a real browser (Debian: apt-get install chromium chromium-driver)
+test-browser: .venv/.installed-browser  ## reports, and the manual if it is built, in a real browser (Debian: apt-get install chromium chromium-driver)
 	$(BIN)/python -m pytest -m browser tests/browser
 
 test-gpu: .venv/.installed-test,gpu  ## the backends of a GPU, on one (skipped, with the reason, where there is none)
