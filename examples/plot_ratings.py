@@ -41,6 +41,6 @@ why
 reasons = why.to_frame().iloc[::-1]
 colours = ["tab:blue" if each > 0 else "tab:red" for each in reasons.contribution]
 figure, axis = pyplot.subplots(layout="constrained")
-axis.barh(reasons.column, reasons.contribution, color=colours)
+axis.barh(reasons.item, reasons.contribution, color=colours)
 axis.set_xlabel(f"contribution to the score of {why.column} (log-odds)")
 pyplot.show()
