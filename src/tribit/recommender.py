@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from tribit import storage
 from tribit.answers import as_json_values
 from tribit.checks import check_switch
-from tribit.completion.estimator import BinaryMatrixCompletion, fitted_on
+from tribit.completion.estimator import BinaryMatrixCompletion, fitted_on, warn_of_labels
 from tribit.completion.files import contents_of, model_of, warn_of_rho
 from tribit.data.matrix_estimator import MatrixEstimator
 from tribit.data.observations import Observations
@@ -122,7 +122,7 @@ class Recommender(FittedRecommender, ShowsFit, MatrixEstimator):
     def fit(
         self,
         X: Any,
-        y: Any = None,  # noqa: ARG002
+        y: Any = None,
         *,
         row_features: Any = None,
         column_features: Any = None,
@@ -136,8 +136,8 @@ class Recommender(FittedRecommender, ShowsFit, MatrixEstimator):
         ----------
         X : Observations, data frame, sparse matrix or array of shape (n_rows, n_columns)
             As in :meth:`BinaryMatrixCompletion.fit`.
-        y : ignored
-            Present for scikit-learn's interface.
+        y : None
+            As in :meth:`BinaryMatrixCompletion.fit`.
         row_features, column_features : data frame, sparse matrix or array, optional
             As in :meth:`BinaryMatrixCompletion.fit`.
         hold_out : float, int or None, default=None
@@ -150,6 +150,7 @@ class Recommender(FittedRecommender, ShowsFit, MatrixEstimator):
             Rules of reading, as in :meth:`BinaryMatrixCompletion.fit`.
         """
         check_switch("keep_seen", self.keep_seen)
+        warn_of_labels(y)
         model = self._unfitted_model()
         observations = model.read(X, client, **rules)
         wanted = wants_ranker(self.ranker, observations)

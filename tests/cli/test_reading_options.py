@@ -165,7 +165,7 @@ def test_the_model_keeps_the_rules(tmp_path):
         (table("good", "bad"), NAMES, r"are words: good \(\d+\), bad \(\d+\); .* with --like and --dislike"),
         (table("5", "2"), NAMES, "if these are ratings, pass --like-at."),
         (table("1", "NA"), NAMES, "'NA' in column 'opinion' is missing; .*with --missing skip."),
-        (table("0,5", "3", ";"), NAMES, "if , is its decimal mark, pass --decimal ,."),
+        (table("1,000", "3", ";"), NAMES, "if , is its decimal mark, pass --decimal ,."),
         (table("é", "x").encode("latin-1"), NAMES, r"give its --encoding \(latin-1 or cp1252, say\)"),
         ("a,b,c,d\n1,2,3,4\n", [], "r.csv has the columns a, b, c, d; .* with --row and --column, and .* --value."),
         (wide(), ["--wide", "--column", "i1"], "--column and --value are for tables with an entry in each"),

@@ -16,7 +16,8 @@ from tribit.data.sources import Lines
 from tribit.data.tables import read_table, write_table
 from tribit.errors import InvalidInputError, InvalidTypeError
 
-LONG = Reading(row="user", column="item", value="opinion")
+NAMED = {"row": "user", "column": "item", "value": "opinion"}
+LONG = Reading(**NAMED)
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +78,7 @@ def test_two_words_that_are_unmistakable_are_understood_and_said(write, words, l
         (["yes", "no", "maybe"], r"are words: yes \(1\), no \(1\), maybe \(1\)"),
         (["1", "yes"], r"line 3 of r\.csv: the value 'yes' in column 'opinion' is not a number"),
         (["1", "5"], r"line 3 of r\.csv: the value 5.0 is neither .*like_at"),
-        (["0,5", "1"], r"column 'opinion' is not a number; if , is its decimal mark, pass decimal=','"),
+        (["1,000", "2"], r"column 'opinion' is not a number; if , is its decimal mark, pass decimal=','"),
     ],
 )  # fmt: skip
 def test_values_that_may_mean_anything_are_refused(write, words, match):
@@ -227,6 +228,53 @@ def test_decimal_commas(write):
     bare = text.split("\n", 1)[1].replace("4", "4,0")
     found = Reading(row=0, column=1, value=2, like_at=3.5, decimal=",").records(write(bare))
     assert found.columns.tolist() == ["x"] * 3
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("user;item;opinion\nu;x;0,5\nv;x;3,5\nw;x;4\n", NAMED),
+        ("u;x;0,5\nv;x;3,5\nw;x;4,0\n", {"row": 0, "column": 1, "value": 2}),
+        ("u;x;0,5\nv;x;3,5\nw;x;4,0\n", {}),
+        ("user\titem\topinion\nu\tx\t0,5\nv\tx\t3,5\nw\tx\t4\n", NAMED),
+    ],
+)
+def test_decimal_commas_are_guessed_with_a_note(write, text, names):
+    found = Reading(**names, like_at=3.5).records(write(text))
+    assert found.labels.tolist() == [-1, 1, 1]
+    assert found.reading.decimal == ","
+    assert "r.csv: the decimal mark is , (guessed)." in found.reading.notes
+
+
+def test_an_id_that_may_be_missing_is_noted(write):
+    path = write("user,item\nNA,x\nu,x\n")
+    found = Reading(row="user", column="item").records(path)
+    assert found.rows.tolist() == ["NA", "u"]
+    assert found.reading.notes == ("r.csv: NA in column 'user' is an id (guessed).",)
+    assert Reading(row="user", column="item", missing="skip").records(path).rows.tolist() == ["u"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line"),
+    [
+        ("r.xlsx", "PK", r"pandas.read_excel\('table.xlsx'\).to_csv"),
+        ("r.json", "[]", r"jq -c '.\[\]' table.json > table.jsonl"),
+        ("r.jsonl", '[{"user": "u", "item": "i"}]\n', r"jq -c '.\[\]' table.json > table.jsonl"),
+    ],
+)
+def test_other_files_are_refused_with_the_line_that_reads_them(write, name, content, line):
+    with pytest.raises(InvalidInputError, match=line):
+        Reading(row="user", column="item").read(write(content, name))
+
+
+def test_opinions_between_are_left_out_and_counted(write):
+    found = replace(LONG, like="Yes", dislike="No").records(write(opinions("yes", "maybe", "no")))
+    assert found.labels.tolist() == [1, -1]
+    note = "r.csv: 1 value was left out, neither a like nor a dislike: maybe (1)."
+    assert found.reading.notes == (note,)
+    rated = replace(LONG, like_at=4, dislike_at=2).records(write(opinions("5", "3", "2", "1")))
+    assert rated.labels.tolist() == [1, -1, -1]
+    assert rated.reading.notes == ("r.csv: 1 value was left out, between both thresholds: 3 (1).",)
 
 
 @pytest.mark.parametrize("gz", [False, True])

@@ -24,8 +24,6 @@ PathLike: TypeAlias = str | os.PathLike[str]
 READING_RULES = tuple(
     each.name for each in fields(Reading) if each.name not in {"like_at", "notes"}
 )
-#: Rules of reading that apply to a folder of parquet files.
-PARQUET_RULES = ("row", "column", "value", "like_at", "duplicates")
 
 
 def fit_file(
@@ -106,16 +104,19 @@ def fit_on_cluster(
     max_size : int, optional
         The most bytes to read of a file.
     """
-    from tribit.cluster import connect, from_parquet  # noqa: PLC0415 - an extra
+    from tribit.cluster import RULES, check_rules, connect, from_parquet  # noqa: PLC0415 - an extra
 
     there = "://" in os.fspath(path) or Path(path).is_dir()
     if there:
-        _check_rules(reading)
+        check_rules(reading, "a folder of parquet files")
+        if reading.row is None or reading.column is None:
+            raise InvalidInputError(
+                f"A folder of parquet files needs {parameter('row')} and {parameter('column')}, the names of its "
+                "columns of ids."
+            )
     with connect(scheduler) as client:  # first, as reading may take minutes
         if there:
-            X: Any = from_parquet(
-                path, client, **{name: getattr(reading, name) for name in PARQUET_RULES}
-            )
+            X: Any = from_parquet(path, client, **{name: getattr(reading, name) for name in RULES})
         else:
             records = reading.records(path, max_size=max_size)
             reading = records.reading
@@ -123,24 +124,6 @@ def fit_on_cluster(
         recommender.fit(X, client=client, **options)
     recommender.reading_ = recommender.model_.reading_ = reading
     return recommender
-
-
-def _check_rules(reading: Reading) -> None:
-    """Refuse rules that do not apply to a folder of parquet files."""
-    for each in fields(reading):
-        if (
-            each.name not in (*PARQUET_RULES, "notes")
-            and getattr(reading, each.name) != each.default
-        ):
-            raise InvalidInputError(
-                f"{parameter(each.name)} does not apply to a folder of parquet files, whose values are +1 and -1 or "
-                "ratings; leave it out."
-            )
-    if reading.row is None or reading.column is None:
-        raise InvalidInputError(
-            f"A folder of parquet files needs {parameter('row')} and {parameter('column')}, the names of its columns "
-            "of ids."
-        )
 
 
 def update_file(

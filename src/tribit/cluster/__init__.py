@@ -6,11 +6,14 @@ partitions, followed by a tree of sums (:mod:`tribit.cluster.backend`).
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from tribit.cluster.calls import Cluster, connect
 from tribit.cluster.frames import from_frame, from_parquet, is_dask_frame
 from tribit.cluster.observations import PartitionedObservations
 from tribit.data.observations import Observations, as_observations
 from tribit.data.rules import TableRules
+from tribit.errors import InvalidInputError, parameter
 
 __all__ = [
     "PartitionedObservations",
@@ -20,6 +23,10 @@ __all__ = [
     "from_observations",
     "from_parquet",
 ]
+
+
+#: Rules of reading that apply to tables on the workers.
+RULES = ("row", "column", "value", "like_at", "duplicates")
 
 
 def from_observations(
@@ -41,11 +48,21 @@ def from_observations(
     return PartitionedObservations.cut(observations, Cluster(client), n_partitions)
 
 
+def check_rules(rules: TableRules, table: str) -> None:
+    """Refuse rules that the workers do not know."""
+    for each in fields(rules):
+        if each.name not in (*RULES, "notes") and getattr(rules, each.name) != each.default:
+            raise InvalidInputError(
+                f"{parameter(each.name)} does not apply to {table}, whose values are +1 and -1 or ratings; leave it "
+                "out."
+            )
+
+
 def as_partitioned(X: object, client: object, rules: TableRules) -> PartitionedObservations:
     """Return a dask data frame, observations or a matrix as partitions on a cluster."""
     if isinstance(X, PartitionedObservations):
         return X
     if is_dask_frame(X):
-        names = {"row": rules.row, "column": rules.column, "value": rules.value}
-        return from_frame(X, client, **names, like_at=rules.like_at, duplicates=rules.duplicates)
+        check_rules(rules, "a dask data frame")
+        return from_frame(X, client, **{name: getattr(rules, name) for name in RULES})
     return from_observations(as_observations(X, rules), client)

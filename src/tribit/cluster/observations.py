@@ -97,7 +97,9 @@ class PartitionedObservations(RemoteObservations):
         held = cluster.map(
             parts.Partition.of, local, columns, labels, numbers, shape=observations.shape
         )
-        return cls(cluster, held, numbers, observations.axes)
+        found = cls(cluster, held, numbers, observations.axes)
+        object.__setattr__(found, "rules", observations.rules)
+        return found
 
     def sums(self, values: ValuesOf) -> tuple[Array, Array]:
         """Return the sums over each row and over each column of a value at each entry."""

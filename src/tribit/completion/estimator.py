@@ -20,7 +20,7 @@ from tribit.data.observations import Observations, as_observations, read_entries
 from tribit.data.reading import Reading
 from tribit.data.rules import RuleOptions, TableRules
 from tribit.display import ShowsFit, html_facts
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, TribitWarning, parameter, warn
 from tribit.factor_model import FactorModel
 from tribit.metrics.entries import SCORINGS
 from tribit.model.calibration import CALIBRATORS
@@ -279,8 +279,7 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from tribit import BinaryMatrixCompletion
+    >>>     >>> from tribit import BinaryMatrixCompletion
     >>> A = np.array([[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1], [-1, -1, 1, 0]])
     >>> model = BinaryMatrixCompletion(rank=1, l2=0.1, random_state=0).fit(A)
     >>> model.predict([0, 3], [2, 3])
@@ -384,7 +383,7 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
     def fit(
         self,
         X: Any,
-        y: Any = None,  # noqa: ARG002
+        y: Any = None,
         *,
         row_features: Any = None,
         column_features: Any = None,
@@ -399,8 +398,8 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
             Likes (+1) and dislikes (-1); cells that are NaN or not stored are unobserved. What 0 means is in
             :func:`tribit.data.zeros.meaning_of_zero`. A data frame with an entry in each row needs ``row``,
             ``column`` and, unless all are likes, ``value``. With a client also a dask data frame.
-        y : ignored
-            Present for scikit-learn's interface.
+        y : None
+            Present for scikit-learn's interface: the labels are in X, and others have a warning.
         row_features, column_features : data frame, sparse matrix or array, optional
             Features of rows and of columns (:mod:`tribit.data.features`). A frame is matched by id: the index of a
             pandas frame, else the first column; a matrix has one row for each row (or column) of X. Numbers,
@@ -419,16 +418,25 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         from tribit.completion.fitting import fit  # noqa: PLC0415 - predictions need no search
 
         check_not_row_folds()
+        warn_of_labels(y)
         observations = self.read(X, client, **rules)
         check_options(self)
+        reading = self._reading(observations.rules)
+        if reading.like_at is not None and not observations.n_likes:
+            raise InvalidInputError(
+                f"No rating reaches {parameter('like_at', reading.like_at)}, so that the table has no like; check that "
+                "its values are ratings."
+            )
         self.fitted_, self.record_ = fit(self, observations, row_features, column_features)
-        self.reading_ = self._reading(observations.rules)
+        self.reading_ = reading
         self.counts_ = {"likes": observations.n_likes, "dislikes": observations.n_dislikes}
         return self
 
     def read(self, X: Any, client: Any = None, **rules: Unpack[RuleOptions]) -> Observations:
         """Return a user's table as observations, on this machine or on the workers of a cluster; see :meth:`fit`."""
         given: dict[str, Any] = {"like_at": self.like_at, **rules}
+        if client is None and not isinstance(X, Observations) and rules.keys() & {"row", "column"}:
+            return Observations.from_frame(X, **{"row": None, "column": None, **given})
         if client is None:
             return as_observations(X, TableRules(**given))
         from tribit.cluster import as_partitioned  # noqa: PLC0415 - an extra
@@ -586,6 +594,17 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
 
     def _factors(self) -> Factors:
         return self.fitted_.factors
+
+
+def warn_of_labels(y: object) -> None:
+    """Warn of labels that are given beside the matrix."""
+    if y is not None:
+        warn(
+            TribitWarning(
+                "y is not used: the labels are the values of X. For labels y of pairs (row, column) pass "
+                "Observations.from_pairs(rows, columns, y), or use tribit.EntryClassifier."
+            )
+        )
 
 
 def fitted_on(counts: Mapping[str, int], rules: TableRules) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 import operator
 import re
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -71,6 +73,27 @@ def factorize(ids: AnyArray, where: Where) -> tuple[Positions, AnyArray]:
     return codes, np.fromiter(numbers, dtype=object, count=len(numbers))
 
 
+def check_ids(ids: AnyArray, name: str) -> None:
+    """Refuse distinct ids that no file holds (dates), and texts that differ in their Unicode form alone."""
+    if ids.dtype.kind in "mM" or any(isinstance(each, date | timedelta) for each in _objects(ids)):
+        raise InvalidTypeError(
+            f"{name} holds dates or times as ids; pass them as text, such as frame[column].astype(str)."
+        )
+    texts = [each for each in _objects(ids) if isinstance(each, str) and not each.isascii()]
+    forms: dict[str, str] = {}
+    for text in texts:
+        same = forms.setdefault(unicodedata.normalize("NFC", text), text)
+        if same != text:
+            raise InvalidInputError(
+                f"{name} holds the ids {same!a} and {text!a}, which differ in their Unicode form alone; give "
+                "both one form, with unicodedata.normalize('NFC', id)."
+            )
+
+
+def _objects(ids: AnyArray) -> list[Any]:
+    return ids.tolist() if ids.dtype.kind in "OU" else []
+
+
 def distinct_ids(ids: object, name: str) -> AnyArray:
     """Return a copy of the ids as an array, each checked to appear once."""
     array = _id_array(ids, name)
@@ -81,6 +104,7 @@ def distinct_ids(ids: object, name: str) -> AnyArray:
             f"{name} holds {quoted_id(array, again)} at positions {codes[again]} and {again}; "
             "give each its own id."
         )
+    check_ids(array, name)
     return array.copy()
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+from narwhals.exceptions import DuplicateError
+from pyarrow.lib import ArrowException
 
 from tribit.data.axis import (
     AnyArray,
@@ -17,23 +19,93 @@ from tribit.data.axis import (
 )
 from tribit.data.ingest import Checked, entries_from_ids
 from tribit.data.labels import TextColumn
-from tribit.data.records import TableCells, label_cells
+from tribit.data.records import TableCells, is_id_heading, label_cells
 from tribit.data.rules import TableRules, word_text
-from tribit.errors import InvalidInputError, parameter
+from tribit.errors import InvalidInputError, listed, parameter, printable, quoted
 
 #: What messages call the frame.
 NAME = "the frame"
 
 
-def is_long_frame(X: Any, rules: TableRules) -> bool:
+#: Most columns of a frame that may have an entry in each row: ids, value, weight, time and the like.
+MAX_LONG_COLUMNS = 8
+#: Integers that count as ids have more different values than a scale of ratings, and larger ones.
+MIN_DISTINCT_IDS, MIN_LARGEST_ID = 20, 100
+
+
+def is_long_frame(X: object, rules: TableRules) -> bool:
     """Return whether X is a frame with the columns of ids that the rules name."""
-    if rules.row is None or rules.column is None or not hasattr(X, "columns"):
+    if rules.row is None or rules.column is None:
         return False
+    frame = _frame_or_none(X)
+    return frame is not None and {rules.row, rules.column} <= set(frame.collect_schema().names())
+
+
+def _frame_or_none(X: object) -> nw.DataFrame[Any] | nw.LazyFrame[Any] | None:
+    """Return a frame as narwhals sees it; None for anything else, and where columns share a name."""
     try:
-        names = list(nw.from_native(X).columns)
-    except TypeError:
+        frame = nw.from_native(X, pass_through=True)
+    except DuplicateError:
+        return None
+    return frame if isinstance(frame, nw.DataFrame | nw.LazyFrame) else None
+
+
+def check_no_long_frame(X: object) -> None:
+    """Refuse a frame with an entry in each row, two of whose columns look like ids, where a matrix is expected."""
+    frame = _frame_or_none(X)
+    if not isinstance(frame, nw.DataFrame) or not 2 <= len(frame.columns) <= MAX_LONG_COLUMNS:
+        return
+    ids = [name for name in frame.columns if _looks_like_ids(str(name), frame.get_column(name))]
+    if len(ids) < 2:
+        return
+    others = [name for name in frame.columns if name not in ids[:2]]
+    names = f"row={quoted(ids[0])}, column={quoted(ids[1])}"
+    names += f", value={quoted(others[0])}" if others else ""
+    raise InvalidInputError(
+        f"X has the columns {listed(frame.columns)}, of which {quoted(ids[0])} and {quoted(ids[1])} look like ids: a "
+        f"frame with an entry in each row is read by fit(X, {names}), or by Observations.from_frame; pass "
+        "X.to_numpy() if it is a matrix."
+    )
+
+
+def _looks_like_ids(name: str, series: nw.Series[Any]) -> bool:
+    """Return whether a column holds texts, or integers with a usual heading of ids or unlike any scale of ratings."""
+    kind = series.dtype
+    if kind in (nw.String, nw.Categorical, nw.Enum):
+        return True
+    if kind == nw.Object:
+        return any(isinstance(each, str) for each in series.drop_nulls().head(1).to_list())
+    if not kind.is_integer() or not len(series):
         return False
-    return rules.row in names and rules.column in names
+    if is_id_heading(name):
+        return not bool(series.is_in([-1, 0, 1]).all())
+    return series.max() > MIN_LARGEST_ID and series.n_unique() > MIN_DISTINCT_IDS
+
+
+def as_frame(table: object) -> nw.DataFrame[Any]:
+    """Return a table as an eager frame: frames, lazy ones and relations of a database, lists of dicts or of tuples.
+
+    The columns of tuples are named by their numbers from 0.
+    """
+    if isinstance(table, dict):
+        columns = table
+    elif isinstance(table, list | tuple) and table and isinstance(table[0], dict):
+        names = dict.fromkeys(name for record in table for name in record)
+        columns = {name: [record.get(name) for record in table] for name in names}
+    elif isinstance(table, list | tuple) and table and isinstance(table[0], tuple):
+        if len({len(record) for record in table}) > 1:
+            raise InvalidInputError("The tuples differ in length; give each the same fields.")
+        columns = {str(place): list(each) for place, each in enumerate(zip(*table, strict=True))}
+    else:
+        frame = _frame_or_none(table)
+        return frame.collect() if isinstance(frame, nw.LazyFrame) else eager_frame(table)
+    try:
+        return nw.from_dict(columns, backend="pyarrow")
+    except (ValueError, TypeError, ArrowException) as error:
+        reason = printable(str(error).partition("\n")[0])
+        raise InvalidInputError(
+            f"The table is no frame ({reason}); give each column values of one type."
+        ) from error
 
 
 def entries_from_frame(frame: Any, rules: TableRules) -> Checked:
@@ -43,7 +115,7 @@ def entries_from_frame(frame: Any, rules: TableRules) -> Checked:
             f"A frame with an entry in each row needs {parameter('row')} and {parameter('column')}, the names of its "
             "columns of ids."
         )
-    native = eager_frame(frame)
+    native = as_frame(frame)
     if not len(native):
         raise InvalidInputError("No entry is observed; give at least one row of data.")
     names = rules.row, rules.column, rules.value

@@ -21,13 +21,14 @@ from tribit.data.axis import (
     Axis,
     Positions,
     Where,
+    check_ids,
     factorize,
     frame_labels,
     quoted_id,
 )
 from tribit.data.labels import Labels, TextColumn, as_real, as_values, value_labels
 from tribit.data.zeros import Holder, Zeros, meaning_of_zero
-from tribit.errors import InvalidInputError, InvalidTypeError, either, parameter
+from tribit.errors import InvalidInputError, InvalidTypeError, either, parameter, quoted
 
 if TYPE_CHECKING:
     from tribit.data.rules import TableRules
@@ -176,6 +177,8 @@ def entries_from_ids(
         (ids.codes, ids.distinct) if isinstance(ids, TextColumn) else factorize(ids, where)
         for ids in (row_ids, column_ids)
     )
+    for names, column in ((row_names, rules.row), (column_names, rules.column)):
+        check_ids(names, f"The column {quoted(column)}" if column else "The table")
     shape = check_shape((row_names.size, column_names.size))
     axes = Axes.of(shape, row_names, column_names)
     return merge_duplicates(Checked(rows, columns, labels, axes, rules), rules.duplicates, where)

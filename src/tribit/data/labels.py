@@ -6,6 +6,7 @@ be words as well. The columns of a file are a :class:`TextColumn`.
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence, Set
 from math import isfinite
@@ -30,6 +31,8 @@ Words = tuple[str, ...]
 MISSING = frozenset({"", "NA", "N/A", "<NA>", "NaN", "nan", "null", "NULL", "None", "?"})
 #: Pairs of a like and a dislike that are understood where both occur and no other word does.
 PAIRS = (("yes", "no"), ("like", "dislike"), ("+", "-"))
+#: Numbers that may have their thousands marked by commas.
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+", re.ASCII)
 #: Words that are read as numbers.
 BOOLEANS = {"true": 1.0, "false": 0.0}
 
@@ -188,6 +191,14 @@ class TextValues(NamedTuple):
         if any(missing):
             raise self._no_number(self.texts.first(missing))
         return np.array(numbers, dtype=np.float64)
+
+    def have_decimal_commas(self) -> bool:
+        """Return whether all values are numbers with a comma as decimal mark, and not all with a point."""
+        texts = self.texts.distinct
+        with_comma = [text for text in texts if "," in text]
+        return any(THOUSANDS.fullmatch(text) is None for text in with_comma) and all(
+            as_number(text, ",") is not None for text in texts
+        )
 
     def number(self, text: str) -> float | None:
         """Return the number that a text is, 1 for true and 0 for false, or None."""
@@ -361,7 +372,10 @@ def check_rating(name: str, value: Any) -> float:
 
 def as_real(array: AnyArray, name: str) -> AnyArray:
     """Return an array of real numbers or booleans; objects that are numbers become floats."""
-    advice = "pass numbers, or use Observations.from_frame for a data frame with ids"
+    advice = (
+        "pass numbers (ids of rows belong into the index of a pandas frame, by X.set_index), or use "
+        "Observations.from_frame for a frame with an entry in each row"
+    )
     if array.dtype.kind == "O" and not any(isinstance(item, str | bytes) for item in array.flat):
         try:
             # pandas.NA is no float; None is one.

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from tribit import randomness
 from tribit.data import ingest
 from tribit.data.axis import AnyArray, Axes, Positions, check_positions
-from tribit.data.frames import entries_from_frame, is_long_frame
+from tribit.data.frames import check_no_long_frame, entries_from_frame, is_long_frame
 from tribit.data.ingest import Checked, Duplicates
 from tribit.data.labels import Floats, Labels, as_real, as_values, check_rating, value_labels
 from tribit.data.rules import TableRules, ValueOptions
@@ -283,6 +283,7 @@ class Observations(Entries):
             ``like_at``, ``dislike_at``, ``like``, ``dislike`` and ``zeros``, as in
             :class:`tribit.data.rules.TableRules`.
         """
+        check_no_long_frame(X)
         return cls.from_checked(ingest.entries_from_matrix(X, TableRules(**rules)))
 
     @classmethod
@@ -346,17 +347,18 @@ class Observations(Entries):
         cls,
         frame: object,
         *,
-        row: str,
-        column: str,
-        value: str | None = None,
+        row: str | int,
+        column: str | int,
+        value: str | int | None = None,
         **rules: Unpack[ValueOptions],
     ) -> Self:
-        """Read a data frame (pandas, polars, pyarrow, ...) with one observed entry per row.
+        """Read a table with one observed entry per row.
 
         Parameters
         ----------
-        frame : eager data frame
-            Any that narwhals reads.
+        frame : data frame, dict of columns, list of dicts or list of tuples
+            Any frame that narwhals reads (pandas, polars, pyarrow, lazy frames, DuckDB relations). The columns of
+            tuples are 0, 1, ...
         row, column : str
             Names of the columns that hold the ids, which are numbered as they first appear.
         value : str, optional
@@ -366,7 +368,8 @@ class Observations(Entries):
             ``like_at``, ``dislike_at``, ``like``, ``dislike``, ``zeros``, ``missing`` and ``duplicates``, as in
             :class:`tribit.data.rules.TableRules`.
         """
-        given = TableRules(row=row, column=column, value=value, **rules)
+        names: dict[str, Any] = {"row": row, "column": column, "value": value}
+        given = TableRules(**names, **rules)
         return cls.from_checked(entries_from_frame(frame, given))
 
     @property
@@ -519,6 +522,7 @@ def as_observations(
     rules = TableRules() if rules is None else rules
     if is_long_frame(X, rules):
         return Observations.from_checked(entries_from_frame(X, rules))
+    check_no_long_frame(X)
     return Observations.from_checked(ingest.entries_from_matrix(X, rules, ambiguous))
 
 

@@ -82,7 +82,7 @@ class Reading(TableRules):
         for name, check in FILE_CHECKS.items():
             if getattr(self, name) is not None:
                 check_field(self, name, check)
-        if self.decimal == self.delimiter:
+        if self.decimal is not None and self.decimal == self.delimiter:
             raise InvalidInputError(
                 f"{parameter('decimal')} and {parameter('delimiter')} are both {quoted(self.decimal)}; correct one."
             )

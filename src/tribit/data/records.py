@@ -14,8 +14,8 @@ from tribit.data.labels import (
     TextColumn,
     TextValues,
     are_missing,
+    as_number,
     normalise_word,
-    reads_as_number,
 )
 from tribit.data.sources import Source
 from tribit.data.tables import Format, read_source
@@ -63,7 +63,7 @@ def is_heading(
     if rows.size < 2:
         return False
     if values is None:
-        return all(_usual(ids[0]) and ids.counts[0] == 1 for ids in (rows, columns))
+        return all(is_id_heading(ids[0]) and ids.counts[0] == 1 for ids in (rows, columns))
     first, rest = values.texts[0], values._replace(texts=values.texts.take(np.arange(1, rows.size)))
 
     def is_value(text: str) -> bool:
@@ -75,7 +75,8 @@ def is_heading(
     return is_value(rest.texts[0]) or (not words and rest.known_pair() is not None)
 
 
-def _usual(text: str) -> bool:
+def is_id_heading(text: str) -> bool:
+    """Return whether a text is a usual heading of ids."""
     plain = text.casefold().replace("_", "").replace(" ", "").removesuffix("id")
     return plain.removesuffix("s") in ID_HEADINGS
 
@@ -150,11 +151,11 @@ def long_cells(rules: Reading, form: Format, source: Source, *, valued: bool) ->
 def _without_heading(cells: TableCells, rules: Reading) -> TableCells:
     """Return the cells of a text whose columns were given by number, without its first record if that is a heading."""
     words = {
-        normalise_word(word, rules.decimal)
+        normalise_word(word, rules.mark)
         for given in (rules.like, rules.dislike)
         for word in given or ()
     }
-    values = None if cells.texts is None else cells.values(rules.decimal)
+    values = None if cells.texts is None else cells.values(rules.mark)
     if not is_heading(cells.rows, cells.columns, values, words):
         return cells
     heading = listed([cells.rows[0], cells.columns[0]])
@@ -220,6 +221,13 @@ def without_missing(cells: TableCells, missing: str) -> TableCells:
             )
         lost |= these
     n_lost = int(np.count_nonzero(lost))
+    if missing == "error":
+        for texts, column in zip((cells.rows, cells.columns), cells.names[:2], strict=True):
+            words = [text for text in texts.distinct if text in MISSING]
+            if words:
+                cells = cells.with_note(
+                    f"{cells.source}: {listed(words)} in column {quoted(column)} is an id (guessed)."
+                )
     if not n_lost:
         return cells
     if n_lost == lost.size:
@@ -241,7 +249,10 @@ def label_cells(cells: TableCells, rules: TableRules, holder: Holder) -> tuple[T
                     f"{parameter(name)} needs {parameter('value')}, the name of the column that holds the ratings."
                 )
         return cells, np.ones(cells.rows.size, dtype=np.int8)
-    values = cells.values(rules.decimal)
+    values = cells.values(rules.mark)
+    if rules.decimal is None and values.have_decimal_commas():
+        cells = cells.with_note(f"{cells.source}: the decimal mark is , (guessed).", decimal=",")
+        values = cells.values(",")
     labels, found, notes = values.labels(rules, holder=holder, has_missing=not cells.filled)
     for note in notes:
         cells = cells.with_note(note)
@@ -253,6 +264,10 @@ def label_cells(cells: TableCells, rules: TableRules, holder: Holder) -> tuple[T
         )
     cells = cells._replace(rules={**cells.rules, **found})
     return (cells, labels) if observed.all() else (cells.at(observed), labels[observed])
+
+
+def _is_number(text: str) -> bool:
+    return any(as_number(text, mark) is not None for mark in ".,")
 
 
 def _names(
@@ -277,7 +292,7 @@ def _names(
     if form.is_matrix:
         return (header[0], header[1], header[2] if len(header) == 3 else None), ()
     places = [str(place) for place in range(len(header))]
-    without = first_record is not None and header != places and any(map(reads_as_number, header))
+    without = first_record is not None and header != places and any(map(_is_number, header))
     if without:  # a first record that has numbers in it is no header
         header = places
     names = header[0], header[1], header[2] if len(header) == 3 else None

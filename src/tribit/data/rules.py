@@ -22,7 +22,7 @@ class ValueOptions(TypedDict, total=False):
     dislike_at: float | None
     like: Any
     dislike: Any
-    decimal: str
+    decimal: str | None
     zeros: Zeros | None
     missing: Missing
     duplicates: Duplicates
@@ -51,7 +51,7 @@ class TableRules:
     like, dislike : str, number or sequence of them, optional
         Words, or numbers, that are a like and a dislike; case does not matter, and other values are left out. Without
         them yes and no, true and false, like and dislike, + and -, 1 and 0 are understood where no other word occurs.
-    decimal : {".", ","}, default="."
+    decimal : {".", ","}, optional
         Decimal mark of values that are text.
     zeros : {"dislike", "unobserved"}, optional
         Whether a 0 (or False) is an observed value, and without ``like_at`` a dislike, or an unobserved entry. By
@@ -97,7 +97,9 @@ class TableRules:
     dislike: Words | None = field(
         default=None, metadata={"help": "Values that are a dislike: no,false [guessed]."}
     )
-    decimal: str = field(default=".", metadata={"help": "Decimal mark of values: . or ,"})
+    decimal: str | None = field(
+        default=None, metadata={"help": "Decimal mark of values: . or , [guessed]."}
+    )
     zeros: Zeros | None = field(
         default=None,
         metadata={
@@ -132,13 +134,18 @@ class TableRules:
                 f"{parameter('like_at')}; got {self.dislike_at:g} and {quoted(self.like_at)}."
             )
         words = (
-            {normalise_word(word, self.decimal) for word in given or ()}
+            {normalise_word(word, self.mark) for word in given or ()}
             for given in (self.like, self.dislike)
         )
         if both := set.intersection(*words):
             raise InvalidInputError(
                 f"{parameter('like')} and {parameter('dislike')} share {quoted(min(both))}; give each word one meaning."
             )
+
+    @property
+    def mark(self) -> str:
+        """The decimal mark, a point where none is given."""
+        return self.decimal or "."
 
     @classmethod
     def of(cls, rules: TableRules) -> Self:

@@ -140,6 +140,14 @@ FORMATS = {
 }
 
 
+_EXCEL = """python -c "import pandas; pandas.read_excel('table.xlsx').to_csv('table.csv', index=False)\""""
+#: Lines that write a table of other formats anew, by the ending of a file's name.
+CONVERSIONS = {
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), _EXCEL),
+    ".json": "jq -c '.[]' table.json > table.jsonl",
+}
+
+
 def check_format(name: str, value: str) -> str:
     """Return the name of a format, without a dot."""
     return check_choice(name, value, (end[1:] for end in FORMATS))
@@ -181,7 +189,7 @@ def open_source(
     format: str | None = None,  # noqa: A002 - as on the command line
     delimiter: str | None = None,
     encoding: str | None = None,
-    decimal: str = ".",
+    decimal: str | None = None,
 ) -> Iterator[tuple[Format, Source]]:
     """Yield the format and the source of a file or of standard input.
 
@@ -197,7 +205,7 @@ def open_source(
         min_line_bytes = MIN_LINE_BYTES if max_size is None else 0
         yield (
             FORMATS[ending],
-            Source(file, name, gzipped, limit, min_line_bytes, delimiter, encoding, decimal),
+            Source(file, name, gzipped, limit, min_line_bytes, delimiter, encoding, decimal or "."),
         )
 
 
@@ -396,6 +404,10 @@ def _ending(path: Path, formats: Mapping[str, Format], given: str | None) -> tup
     if found is None or (gzipped and not found.is_text):
         endings = [*formats, *(f"{end}.gz" for end, each in formats.items() if each.is_text)]
         otherwise = f", or pass {parameter('format')}" if formats is FORMATS else ""
+        if formats is FORMATS and ending in CONVERSIONS:
+            raise InvalidInputError(
+                f"{quoted(path.name)} is no table that tribit reads; write one with: {CONVERSIONS[ending]}."
+            )
         raise InvalidInputError(
             f"The name {quoted(path.name)} has no ending of a format; end it in one of {', '.join(endings)}{otherwise}."
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterator, Sequence
@@ -38,6 +39,8 @@ CodedColumns: TypeAlias = list[tuple[AnyArray, list[str | None]]]
 WHITE_SPACE = " "
 #: Delimiters that are tried, in this order where all fit equally well; "::" is that of MovieLens' larger files.
 DELIMITERS = ("\t", ",", ";", "|", "::", WHITE_SPACE)
+#: Comma that is no decimal mark.
+COMMA_BESIDE_TEXT = re.compile(r"(?<![0-9]),|,(?![0-9])")
 #: Words for delimiters in messages, and on the command line.
 DELIMITER_NAMES = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": WHITE_SPACE}
 #: Records from which the delimiter is guessed: a header and some more, so that a mark inside a name does not decide.
@@ -145,7 +148,9 @@ def guess_delimiter(source: Source, wanted: list[str] | None, promised: Sequence
     if not sample:
         return promised[0]
     order = list(dict.fromkeys([*promised, *DELIMITERS]))
-    if source.decimal == "," and "," in order:
+    semicolons = all(";" in line for line in sample)
+    within_numbers = semicolons and not any(map(COMMA_BESIDE_TEXT.search, sample))
+    if (source.decimal == "," or within_numbers) and "," in order:
         order.remove(",")  # between digits it is more likely a decimal mark
         order.append(",")
 
@@ -456,7 +461,7 @@ def _parse_record(line: str, where: str) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise InvalidInputError(
             f"{where}: the record is {_json_type(record)} and not an object; write one object on each line, such as "
-            '{"user": "u1", "item": "i7", "rating": 4}.'
+            """{"user": "u1", "item": "i7", "rating": 4}, of an array with: jq -c '.[]' table.json > table.jsonl."""
         )
     return record
 
