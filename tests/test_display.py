@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tribit import BinaryMatrixCompletion, Observations, Recommender, cross_validate
@@ -103,6 +104,15 @@ def test_a_fitted_estimator_shows_its_fit_and_one_before_the_fit_its_parameters(
         assert bundle == {"text/plain": repr(fitted), "text/html": fitted._repr_html_()}
         assert "400 x 60" in bundle["text/html"]
         assert "sk-" in type(fitted)()._repr_html_()  # scikit-learn's diagram
+
+
+def test_observations_show_what_was_read():
+    frame = pd.DataFrame({"user": ["ann", "bo"], "film": ["Heat", "Ran"], "like": [1, 0]})
+    facts = Observations.from_frame(frame, row="user", column="film", value="like").facts()
+    assert facts["rows (user)"] == "2: ann, bo"
+    assert facts["columns (film)"] == "2: Heat, Ran"
+    assert (facts["likes"], facts["observed"]) == ("1", "2 of 4 (50.00%)")
+    assert Observations.from_matrix([[1, 0], [-1, 1]]).facts()["read as"] == "0 is unobserved"
 
 
 def test_a_report_shows_a_link(shown, recommender, tmp_path, monkeypatch):

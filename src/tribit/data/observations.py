@@ -459,15 +459,20 @@ class Observations(Entries):
         return html_facts("Observations", self.facts())
 
     def facts(self) -> dict[str, str]:
-        """Return shape, first ids and numbers of labels."""
+        """Return shape, first ids and numbers of labels, and how they were read."""
+        rules = self.rules
+        names = (None, None) if rules is None else (rules.row, rules.column)
         sides = {}
-        for each in self.axes:
+        for each, name in zip(self.axes, names, strict=True):
             about = each.facts()
             ids = "" if each.ids is None else f": {about['ids']}"
-            sides[f"{each.name}s"] = f"{about['size']}{ids}"
+            sides[f"{each.name}s" + (f" ({name})" if name else "")] = f"{about['size']}{ids}"
+        zeros = "" if rules is None else rules.zero_text()
+        read = {"read as": zeros} if zeros else {}
         labels = {"likes": self.n_likes, "dislikes": self.n_dislikes}
         share = f"{self.n_observed:,} of {self.shape[0] * self.shape[1]:,} ({self.density:.2%})"
-        return {**sides, "observed": share, **{name: f"{n:,}" for name, n in labels.items()}}
+        numbers = {name: f"{n:,}" for name, n in labels.items()}
+        return {**sides, "observed": share, **numbers, **read}
 
     def __repr__(self) -> str:
         percent = 100 * self.density

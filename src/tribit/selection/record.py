@@ -101,7 +101,7 @@ class Average:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Search:
     """Every candidate that was tried, in order, and the one that was chosen.
 
@@ -130,7 +130,7 @@ class Search:
         (:mod:`tribit.selection.positive_only`); None for none.
     """
 
-    candidates: tuple[Candidate, ...] = field(repr=False)
+    candidates: tuple[Candidate, ...]
     best: Candidate | None
     scoring: str
     target: str
@@ -140,13 +140,13 @@ class Search:
     stop_reason: str
     density: float
     #: Factors of the last fit of each family on the first fold, for warm starts.
-    ends: dict[str, Factors] = field(default_factory=dict, repr=False, compare=False)
+    ends: dict[str, Factors] = field(default_factory=dict, compare=False)
     #: ``x``, labels and weights of the held-out entries, under the best candidate or the average.
-    held_out: HeldOut | None = field(default=None, repr=False, compare=False)
+    held_out: HeldOut | None = field(default=None, compare=False)
     #: The same under the best candidate with biases alone; None if none was scored on these entries.
-    held_out_biases: HeldOut | None = field(default=None, repr=False, compare=False)
+    held_out_biases: HeldOut | None = field(default=None, compare=False)
     #: Of likes alone, the cells that the folds lack, for the probability of a like within the horizon.
-    at_risk: AtRisk | None = field(default=None, repr=False, compare=False)
+    at_risk: AtRisk | None = field(default=None, compare=False)
     #: The mean of several fits, where one is used.
     average: Average | None = None
     #: Whether scores are those of calibrated probabilities.
@@ -200,6 +200,9 @@ class Search:
         records = self.table()
         shown = {name: [each[name] for each in records] for name in (records or [{}])[0]}
         return html_text(str(self)) + html_table(shown, len(records))
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         if self.best is None:
