@@ -54,7 +54,7 @@ class Recommender(FittedRecommender, ShowsFit, MatrixEstimator):
     It holds a :class:`BinaryMatrixCompletion`, which predicts likes and dislikes; a
     :class:`tribit.ranking.RateRanker`, which estimates the exposure, the rate at which a row observes a column;
     and the entries that both were fitted on. Lists leave these entries out, and explanations name them. Lists order
-    columns by the expected likes minus ``avoid_dislikes`` times the expected dislikes.
+    columns by the rate of likes minus ``avoid_dislikes`` times that of dislikes.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ def test_the_readme_s_commands_lead_from_a_file_to_answers(folder, capsys, monke
         told[name] = told.get(name, "") + run(command, capsys)
     assert {"fit", "info", "evaluate", "predict", "recommend", "explain", "update"} <= told.keys()
     assert "60 x 30" in told["info"]
-    assert "by expected likes minus expected dislikes" in told["info"]
+    assert "by the rate of likes minus that of dislikes" in told["info"]
     assert "like_at 4" in told["info"]
     measured = dict(re.findall(r"^ *(error rate|AUC) +([\d.]+)", told["evaluate"], re.MULTILINE))
     beside = re.search(r"row and column biases +error rate ([\d.]+)", told["evaluate"])[1]

@@ -118,6 +118,8 @@ def test_the_search_of_likes_alone_chooses_as_one_machine_does(monkeypatch, seen
     assert theirs.objective_ == pytest.approx(ours.objective_, rel=1e-5)
     assert theirs.search_.meaning == ours.search_.meaning
     assert theirs.calibration_.slope == pytest.approx(ours.calibration_.slope, rel=1e-4)
+    x = np.linspace(-5.0, 3.0, 50)
+    np.testing.assert_allclose(theirs.fitted_.horizon(x), ours.fitted_.horizon(x), rtol=0.05)
 
 
 def test_the_regression_of_likes_alone_is_that_of_one_machine(seen, there):

@@ -13,6 +13,7 @@ from tribit.data.reading import Reading
 from tribit.evaluation.held_out import BASE_RATE, BIASES, Evaluation, base_rate_scores
 from tribit.metrics.entries import METRICS, Curve
 from tribit.model.fitted import LIKE
+from tribit.model.scores import probability_name
 from tribit.questions.base import Question
 from tribit.selection.record import DONE, HeldOut
 
@@ -250,8 +251,8 @@ def _rules(reading: Reading) -> str:
 
 def _ranking(recommender: FittedRecommender) -> str:
     if recommender.ranker_ is not None:
-        return "by expected likes minus expected dislikes"
-    return "by the probability of a like (no ranker)"
+        return "by the rate of likes minus that of dislikes"
+    return f"by {probability_name(recommender.model_.fitted_.meaning)} (no ranker)"
 
 
 def _entries(recommender: FittedRecommender) -> str:

@@ -65,7 +65,7 @@ class Recommendations(Answer):
     positions : Ragged
         The columns as positions.
     probabilities : Ragged or None
-        The model's probability of a like of each. None for a ranker alone.
+        The model's probability of each (:attr:`tribit.model.fitted.Fitted.meaning`). None for a ranker alone.
     likes, dislikes : Ragged or None
         With a :class:`~tribit.ranking.CandidateRanker`, the likes and dislikes to be expected of each while the table
         grows by a tenth: the probability that the row observes the column by then and likes it, or dislikes it
