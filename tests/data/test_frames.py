@@ -17,6 +17,7 @@ from tribit import (
     TribitWarning,
 )
 from tribit.data.rules import TableRules
+from tribit.report.wording import Wording
 
 NAMES = {"row": "user", "column": "title", "value": "v"}
 FIT = {"rank": 1, "search": False, "random_state": 0}
@@ -112,6 +113,7 @@ def test_a_fit_keeps_names_and_rules():
     assert model.score(STARS) == model.score(Observations.from_frame(STARS, **NAMES, like_at=4))
     recommender = Recommender(BinaryMatrixCompletion(**FIT)).fit(STARS, **NAMES, like_at=4)
     assert recommender.headings == ("user", "title")
+    assert (Wording.of(recommender.reading_).row, Wording.of(kept).column) == ("user", "title")
     assert list(recommender.recommend(["a"], 1).table())[:2] == ["user", "title"]
     assert recommender.update(STARS).seen_.n_observed == 5
 
@@ -167,6 +169,7 @@ def test_a_matrix_in_a_frame_is_read():
         ((STARS.assign(user=["\u00e9", "e\u0301", "b", "b", "c"]),), NAMES | {"like_at": 4}, "Unicode form alone"),
         ((STARS,), NAMES | {"like_at": 4, "dislike_at": 4}, "dislike_at is the largest rating that is a dislike"),
         ((STARS,), NAMES | {"dislike_at": 2}, "needs a larger like_at"),
+        (([[1, -1], [0, 1]],), {"like_at": 4}, "row 0, column 1 .* labels .* no ratings for like_at=4"),
         ((STARS,), NAMES, "if they count plays or purchases, leave the values out"),
         ((table(["1_0", "1", "1", "1", "1"]),), NAMES, "the value '1_0' in column 'v' is not a number"),
         ((table(["a", "b", "a", "c", "d"]),), NAMES | {"like": "x"}, "No value in column 'v' of the frame is a like"),

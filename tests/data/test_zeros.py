@@ -77,11 +77,14 @@ def long_frame(table, tmp_path, rules):
     return Observations.from_frame(frame, row="u", column="i", value="v", **rules)
 
 
-def long_file(table, tmp_path, rules):
+def write_long(table, tmp_path):
     i, j, values = cells_of(table)
-    frame = pd.DataFrame({"u": i, "i": j, "v": values})
-    frame.to_csv(tmp_path / "long.csv", index=False)
-    return Reading(**rules).read(tmp_path / "long.csv")
+    pd.DataFrame({"u": i, "i": j, "v": values}).to_csv(tmp_path / "long.csv", index=False)
+    return tmp_path / "long.csv"
+
+
+def long_file(table, tmp_path, rules):
+    return Reading(**rules).read(write_long(table, tmp_path))
 
 
 def pairs(table, tmp_path, rules):
@@ -152,6 +155,11 @@ def test_booleans_are_zeros_and_ones(tmp_path):
     assert labels(Observations.from_matrix(sp.csr_array(full))) == LIKES
     with pytest.raises(InvalidInputError, match="zeros='dislike'"):
         wide_file(pd.DataFrame(full), tmp_path, {})
+
+
+def test_zeros_that_are_left_out_are_counted(tmp_path):
+    found = Reading(zeros="unobserved").records(write_long(GAPS, tmp_path))
+    assert found.reading.notes[-1] == "long.csv: 0 is unobserved, and stands 2 times."
 
 
 def test_a_sparse_matrix_of_ones_has_likes_alone():

@@ -232,6 +232,9 @@ class TextValues(NamedTuple):
             )
             guessed = {"zeros": meaning.zeros}
             notes += [] if meaning.note is None else [meaning.note]
+            if rules.zeros == "unobserved" and (numbers == 0).any():
+                n_zeros = int(self.texts.counts[numbers == 0].sum())
+                notes.append(f"{self.source}: 0 is unobserved, and stands {n_zeros} times.")
             labels = label_numbers(
                 numbers, rules, meaning.zeros, lambda at: self.where(self._first(at))
             )
@@ -321,6 +324,11 @@ def label_numbers(values: AnyArray, rules: TableRules, zeros: Zeros | None, wher
     """
     values = _finite(values, where)
     if rules.like_at is not None:
+        if rules.like_at > 1 and (values == -1).any() and np.isin(values, (-1, 0, 1)).all():
+            raise InvalidInputError(
+                f"{where(first_true(values == -1) or 0)}: the values are labels (+1, -1), which are no ratings for "
+                f"{parameter('like_at', rules.like_at)}{either('; read them with Observations.from_matrix')}."
+            )
         labels = np.where(values >= rules.like_at, np.int8(1), np.int8(-1))
         if rules.dislike_at is not None:
             labels[(values > rules.dislike_at) & (values < rules.like_at)] = 0

@@ -129,7 +129,7 @@ def test_a_closed_form_inside_the_box_is_the_answer(options):
 def test_the_search_in_the_box_ends_at_the_closed_form_where_that_is_inside():
     A = np.ones((6, 5), dtype=int)
     A[0, 0] = 0
-    objective = SquaredUnlabelled(Observations.from_matrix(A), pu(0.0), 1.5)
+    objective = SquaredUnlabelled(Observations.from_matrix(A, zeros="unobserved"), pu(0.0), 1.5)
     draws = np.random.default_rng(0)
     best = closed_form(objective, 5, np.inf, draws)
     start = Factors.of(0.5 * best.row_factors, 0.9 * best.column_factors)
@@ -151,7 +151,7 @@ def test_one_entry_outside_is_outside(entry):
 
 def test_gradient_of_the_squared_risk():
     _, A = draw(7, 0.3)
-    objective = SquaredUnlabelled(Observations.from_matrix(A), pu(0.3), 0.8)
+    objective = SquaredUnlabelled(Observations.from_matrix(A, zeros="unobserved"), pu(0.3), 0.8)
     U, V = np.random.default_rng(0).standard_normal((2, 7, 3))
     value, gradient = objective.gradient(Factors.of(U, V))
     ridge = 0.4 * (np.sum(U**2) + np.sum(V**2))
