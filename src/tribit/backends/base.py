@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,13 @@ from tribit.backends.layout import Layout, layouts, make_once
 from tribit.backends.losses import WeightedLoss
 from tribit.backends.rows import HalfSweep, RowState, half_sweep
 from tribit.backends.threads import ordered_map
-from tribit.data.observations import Observations
 from tribit.model.design import Block, Design, ScaledMask, scaled_masks
 from tribit.model.factors import Factors
 from tribit.model.features import Activity, Features, implicit_blocks
 from tribit.model.risks import Imputation, Risk
+
+if TYPE_CHECKING:
+    from tribit.data.observations import Observations
 
 Array = NDArray[np.floating[Any]]
 Places = NDArray[np.integer[Any]]

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.data.observations import Observations
+if TYPE_CHECKING:
+    from tribit.data.observations import Observations
+
 
 Places = NDArray[np.integer[Any]]
 

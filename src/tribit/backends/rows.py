@@ -28,11 +28,11 @@ from tribit.backends.balls import (
 )
 from tribit.backends.layout import Batch, RowLayout
 from tribit.backends.threads import ordered_map, single_threaded_blas
-from tribit.data.observations import Observations
 from tribit.model.links import Label, Link
 
 if TYPE_CHECKING:
     from tribit.backends.base import Backend, Panel
+    from tribit.data.observations import Observations
 
 Array = NDArray[np.floating[Any]]
 

@@ -18,19 +18,29 @@ from tribit.data.axis import (
     row_of_frame,
 )
 from tribit.data.ingest import Checked, entries_from_ids
-from tribit.data.labels import TextColumn
-from tribit.data.records import TableCells, is_id_heading, label_cells
+from tribit.data.labels import TableCells, TextColumn, label_cells
 from tribit.data.rules import TableRules, word_text
 from tribit.errors import InvalidInputError, listed, parameter, printable, quoted
 
 #: What messages call the frame.
 NAME = "the frame"
+#: Usual headings of columns of ids, without case, underscores and "id".
+ID_HEADINGS = frozenset(
+    {"row", "column", "user", "item", "movie", "film", "book", "song", "artist", "track"}
+    | {"customer", "client", "person", "product", "thing", "article"}
+)
 
 
 #: Most columns of a frame that may have an entry in each row: ids, value, weight, time and the like.
 MAX_LONG_COLUMNS = 8
 #: Integers that count as ids have more different values than a scale of ratings, and larger ones.
 MIN_DISTINCT_IDS, MIN_LARGEST_ID = 20, 100
+
+
+def is_id_heading(text: str) -> bool:
+    """Return whether a text is a usual heading of ids."""
+    plain = text.casefold().replace("_", "").replace(" ", "").removesuffix("id")
+    return plain.removesuffix("s") in ID_HEADINGS
 
 
 def is_long_frame(X: object, rules: TableRules) -> bool:

@@ -398,3 +398,67 @@ def as_real(array: AnyArray, name: str) -> AnyArray:
     if array.dtype.kind not in "biuf":
         raise InvalidTypeError(f"{name} has the dtype {array.dtype}; {advice}.")
     return array
+
+
+class TableCells(NamedTuple):
+    """Cells of a table: ids and values as text, and the place of each; of a frame, ids as an array.
+
+    ``source`` is the file, ``names`` the columns they are from, ``rules`` those found in the file, ``value_column``
+    the column of values if there is one, and ``filled`` says that a wide table has no empty cell.
+    """
+
+    rows: Any
+    columns: Any
+    texts: TextColumn | None
+    where: Where
+    source: str
+    names: tuple[str, str, str | None]
+    rules: dict[str, Any]
+    notes: tuple[str, ...]
+    value_column: str | None = None
+    filled: bool = False
+
+    def values(self, decimal: str) -> TextValues:
+        """Return the values, which must have been read."""
+        assert self.texts is not None
+        return TextValues(self.texts, self.where, self.source, self.value_column, decimal)
+
+    def with_note(self, note: str, **rules: object) -> TableCells:
+        """Return the cells with one more note, and rules that were found."""
+        return self._replace(notes=(*self.notes, note), rules={**self.rules, **rules})
+
+    def at(self, kept: AnyArray) -> TableCells:
+        """Return some of the cells."""
+        places = np.flatnonzero(kept)
+        return self._replace(
+            rows=self.rows.take(places),
+            columns=self.columns.take(places),
+            texts=None if self.texts is None else self.texts.take(places),
+            where=lambda position: self.where(int(places[position])),
+        )
+
+
+def label_cells(cells: TableCells, rules: TableRules, holder: Holder) -> tuple[TableCells, Labels]:
+    """Return the observed cells, with rules that were guessed from the values, and their labels."""
+    if cells.texts is None:
+        for name in ("like_at", "dislike_at", "like", "dislike"):
+            if getattr(rules, name) is not None:
+                raise InvalidInputError(
+                    f"{parameter(name)} needs {parameter('value')}, the name of the column that holds the ratings."
+                )
+        return cells, np.ones(cells.rows.size, dtype=np.int8)
+    values = cells.values(rules.mark)
+    if rules.decimal is None and values.have_decimal_commas():
+        cells = cells.with_note(f"{cells.source}: the decimal mark is , (guessed).", decimal=",")
+        values = cells.values(",")
+    labels, found, notes = values.labels(rules, holder=holder, has_missing=not cells.filled)
+    for note in notes:
+        cells = cells.with_note(note)
+    observed = labels != 0
+    if not observed.any():
+        raise InvalidInputError(
+            f"No value{values.within()} of {cells.source} is a like or a dislike; check {parameter('like_at')}, "
+            f"{parameter('like')}, {parameter('dislike')} and {parameter('zeros')}."
+        )
+    cells = cells._replace(rules={**cells.rules, **found})
+    return (cells, labels) if observed.all() else (cells.at(observed), labels[observed])

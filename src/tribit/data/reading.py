@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeAlias, Unpack
 from tribit.checks import check_field
 from tribit.data.axis import AnyArray, Where
 from tribit.data.ingest import entries_from_ids
-from tribit.data.labels import Labels, TextColumn
+from tribit.data.labels import Labels, TextColumn, label_cells
 from tribit.data.observations import Observations
-from tribit.data.records import label_cells, long_cells, wide_cells, without_missing
+from tribit.data.records import long_cells, wide_cells, without_missing
 from tribit.data.rules import RuleOptions, TableRules, one_of
 from tribit.data.sources import STANDARD, PathLike
 from tribit.data.tables import check_delimiter, check_encoding, check_format, open_source

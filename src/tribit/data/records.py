@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tribit.data.axis import AnyArray, Where, first_true
+from tribit.data.axis import first_true
+from tribit.data.frames import is_id_heading
 from tribit.data.labels import (
     MISSING,
-    Labels,
+    TableCells,
     TextColumn,
     TextValues,
     are_missing,
@@ -20,21 +21,14 @@ from tribit.data.labels import (
 from tribit.data.sources import Source
 from tribit.data.tables import Format, read_source
 from tribit.data.text_formats import are_places
-from tribit.data.zeros import Holder
 from tribit.errors import InvalidInputError, listed, parameter, quoted
 
 if TYPE_CHECKING:
     from tribit.data.reading import Reading
-    from tribit.data.rules import TableRules
 
 
 #: Names of the columns of a wide table or a matrix; of lists and predictions where the columns of the fit have numbers.
 DEFAULT_NAMES = ("row", "column", "value")
-#: Usual headings of columns of ids, without case, underscores and "id".
-ID_HEADINGS = frozenset(
-    {"row", "column", "user", "item", "movie", "film", "book", "song", "artist", "track"}
-    | {"customer", "client", "person", "product", "thing", "article"}
-)
 
 
 def names_of_own_file(
@@ -73,50 +67,6 @@ def is_heading(
     if first in MISSING or values.number(first) is not None or is_value(first):
         return False
     return is_value(rest.texts[0]) or (not words and rest.known_pair() is not None)
-
-
-def is_id_heading(text: str) -> bool:
-    """Return whether a text is a usual heading of ids."""
-    plain = text.casefold().replace("_", "").replace(" ", "").removesuffix("id")
-    return plain.removesuffix("s") in ID_HEADINGS
-
-
-class TableCells(NamedTuple):
-    """Cells of a table: ids and values as text, and the place of each; of a frame, ids as an array.
-
-    ``source`` is the file, ``names`` the columns they are from, ``rules`` those found in the file, ``value_column``
-    the column of values if there is one, and ``filled`` says that a wide table has no empty cell.
-    """
-
-    rows: Any
-    columns: Any
-    texts: TextColumn | None
-    where: Where
-    source: str
-    names: tuple[str, str, str | None]
-    rules: dict[str, Any]
-    notes: tuple[str, ...]
-    value_column: str | None = None
-    filled: bool = False
-
-    def values(self, decimal: str) -> TextValues:
-        """Return the values, which must have been read."""
-        assert self.texts is not None
-        return TextValues(self.texts, self.where, self.source, self.value_column, decimal)
-
-    def with_note(self, note: str, **rules: object) -> TableCells:
-        """Return the cells with one more note, and rules that were found."""
-        return self._replace(notes=(*self.notes, note), rules={**self.rules, **rules})
-
-    def at(self, kept: AnyArray) -> TableCells:
-        """Return some of the cells."""
-        places = np.flatnonzero(kept)
-        return self._replace(
-            rows=self.rows.take(places),
-            columns=self.columns.take(places),
-            texts=None if self.texts is None else self.texts.take(places),
-            where=lambda position: self.where(int(places[position])),
-        )
 
 
 def long_cells(rules: Reading, form: Format, source: Source, *, valued: bool) -> TableCells:
@@ -238,32 +188,6 @@ def without_missing(cells: TableCells, missing: str) -> TableCells:
     records = "record was" if n_lost == 1 else "records were"
     note = f"{cells.source}: {n_lost} {records} left out, without an id or a value."
     return cells.at(~lost).with_note(note)
-
-
-def label_cells(cells: TableCells, rules: TableRules, holder: Holder) -> tuple[TableCells, Labels]:
-    """Return the observed cells, with rules that were guessed from the values, and their labels."""
-    if cells.texts is None:
-        for name in ("like_at", "dislike_at", "like", "dislike"):
-            if getattr(rules, name) is not None:
-                raise InvalidInputError(
-                    f"{parameter(name)} needs {parameter('value')}, the name of the column that holds the ratings."
-                )
-        return cells, np.ones(cells.rows.size, dtype=np.int8)
-    values = cells.values(rules.mark)
-    if rules.decimal is None and values.have_decimal_commas():
-        cells = cells.with_note(f"{cells.source}: the decimal mark is , (guessed).", decimal=",")
-        values = cells.values(",")
-    labels, found, notes = values.labels(rules, holder=holder, has_missing=not cells.filled)
-    for note in notes:
-        cells = cells.with_note(note)
-    observed = labels != 0
-    if not observed.any():
-        raise InvalidInputError(
-            f"No value{values.within()} of {cells.source} is a like or a dislike; check {parameter('like_at')}, "
-            f"{parameter('like')}, {parameter('dislike')} and {parameter('zeros')}."
-        )
-    cells = cells._replace(rules={**cells.rules, **found})
-    return (cells, labels) if observed.all() else (cells.at(observed), labels[observed])
 
 
 def _is_number(text: str) -> bool:

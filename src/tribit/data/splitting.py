@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from tribit import randomness
 from tribit.data.files import atomic_path, check_different, text_writer
+from tribit.data.labels import TableCells
 from tribit.data.reading import Reading
-from tribit.data.records import TableCells, long_cells
+from tribit.data.records import long_cells
 from tribit.data.sources import PathLike, Source, is_standard
 from tribit.data.tables import Format, format_of, open_source, read_source
 from tribit.data.text_formats import are_places

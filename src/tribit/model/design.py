@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from tribit.arrays import full_beside, namespace
-from tribit.data.observations import Observations
+
+if TYPE_CHECKING:
+    from tribit.data.observations import Observations
 
 Array = NDArray[np.floating[Any]]
 Places = NDArray[np.integer[Any]]

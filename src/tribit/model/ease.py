@@ -23,14 +23,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit.data.axis import Positions
-from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.model.binary_matrices import (
     RIGHT_HAND_SIDES,
@@ -42,6 +41,9 @@ from tribit.model.binary_matrices import (
     ridge_inverse,
 )
 from tribit.model.factors import Factors
+
+if TYPE_CHECKING:
+    from tribit.data.observations import Observations
 
 __all__ = [
     "Ease",

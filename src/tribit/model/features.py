@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,10 +30,12 @@ from numpy.typing import NDArray
 from tribit.arrays import namespace
 from tribit.data.axis import Axis, Positions
 from tribit.data.features import FeatureEncoder, Group
-from tribit.data.observations import Observations
 from tribit.model.design import Block, Design, ScaledMask
 from tribit.model.factors import Factors
 from tribit.model.spec import ModelSpec
+
+if TYPE_CHECKING:
+    from tribit.data.observations import Observations
 
 __all__ = ["Activity", "Features"]
 
