@@ -34,7 +34,7 @@ from tribit.questions.changes import FoldIn, Update
 from tribit.questions.kinds import headings
 from tribit.ranking.lists import TopN
 from tribit.ranking.rate_ranker import RateRanker, fit_ranker
-from tribit.storage import Contents
+from tribit.storage.contents import Contents
 
 __all__ = ["FittedRecommender", "summary_of"]
 

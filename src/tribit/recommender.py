@@ -43,7 +43,7 @@ from tribit.questions.similar import Similar
 from tribit.randomness import RandomState, held_out_mask
 from tribit.ranking.rate_ranker import fit_ranker
 from tribit.solvers.loop import INTERRUPTED
-from tribit.storage import Contents
+from tribit.storage.contents import Contents
 
 __all__ = ["Recommender"]
 

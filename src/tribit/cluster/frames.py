@@ -21,8 +21,8 @@ from tribit.cluster.calls import Cluster, Future
 from tribit.cluster.observations import PartitionedObservations
 from tribit.cluster.parts import Partition
 from tribit.data.axis import AnyArray, Axes, Axis, Positions, eager_frame, factorize, frame_column
-from tribit.data.ingest import Checked, Duplicates, check_shape, merge_duplicates
-from tribit.data.labels import label_numbers
+from tribit.data.ingest import Checked, check_shape, merge_duplicates
+from tribit.data.labels import Duplicates, label_numbers
 from tribit.data.rules import TableRules
 from tribit.errors import (
     InvalidInputError,

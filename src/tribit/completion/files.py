@@ -20,7 +20,7 @@ from tribit.model.links import LINKS
 from tribit.model.risks import Missingness
 from tribit.model.spec import CHOOSABLE, ModelSpec, is_auto
 from tribit.solvers import SOLVERS, as_solver
-from tribit.storage import Contents
+from tribit.storage.contents import Contents
 from tribit.storage.file_format import DAMAGE_ERRORS, reason_of
 
 __all__ = ["contents_of", "load", "model_of", "save"]

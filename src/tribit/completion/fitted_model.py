@@ -17,7 +17,7 @@ from tribit.model.spec import AUTO, ModelSpec
 from tribit.propensity.names import NAMES, unknown_name_error
 from tribit.selection.record import FitRecord, Search
 from tribit.solvers import Iteration
-from tribit.storage import Contents
+from tribit.storage.contents import Contents
 
 __all__ = ["FittedModel"]
 

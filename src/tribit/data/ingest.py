@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -26,14 +26,12 @@ from tribit.data.axis import (
     frame_labels,
     quoted_id,
 )
-from tribit.data.labels import Labels, TextColumn, as_real, as_values, value_labels
+from tribit.data.labels import Duplicates, Labels, TextColumn, as_real, as_values, value_labels
 from tribit.data.zeros import Holder, Zeros, meaning_of_zero
 from tribit.errors import InvalidInputError, InvalidTypeError, either, parameter, quoted
 
 if TYPE_CHECKING:
     from tribit.data.rules import TableRules
-
-Duplicates: TypeAlias = Literal["error", "first", "last", "majority"]
 
 
 class Checked(NamedTuple):

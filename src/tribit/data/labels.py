@@ -10,7 +10,7 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence, Set
 from math import isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Labels: TypeAlias = npt.NDArray[np.int8]
 Floats: TypeAlias = npt.NDArray[np.float64]
+#: The value of an entry that a table has more than once.
+Duplicates: TypeAlias = Literal["error", "first", "last", "majority"]
 Words = tuple[str, ...]
 
 #: Texts that stand for a missing value, as spreadsheets, databases, R and pandas write it.

@@ -14,8 +14,16 @@ from tribit import randomness
 from tribit.data import ingest
 from tribit.data.axis import AnyArray, Axes, Positions, check_positions
 from tribit.data.frames import check_no_long_frame, entries_from_frame, is_long_frame
-from tribit.data.ingest import Checked, Duplicates
-from tribit.data.labels import Floats, Labels, as_real, as_values, check_rating, value_labels
+from tribit.data.ingest import Checked
+from tribit.data.labels import (
+    Duplicates,
+    Floats,
+    Labels,
+    as_real,
+    as_values,
+    check_rating,
+    value_labels,
+)
 from tribit.data.rules import TableRules, ValueOptions
 from tribit.data.zeros import Zeros, meaning_of_zero
 from tribit.display import html_facts

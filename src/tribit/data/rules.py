@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self, TypeAlias, TypedDict, get_args
 
 from tribit.checks import check_choice, check_field, is_number, is_whole
-from tribit.data.ingest import Duplicates
-from tribit.data.labels import Words, check_rating, normalise_word, number_text
+from tribit.data.labels import Duplicates, Words, check_rating, normalise_word, number_text
 from tribit.data.zeros import Zeros
 from tribit.errors import InvalidInputError, InvalidTypeError, parameter, quoted
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from tribit.data.axis import AnyArray
 from tribit.errors import InvalidInputError, either, parameter
 
 if TYPE_CHECKING:
+    from tribit.data.axis import AnyArray
     from tribit.data.rules import TableRules
 
 Zeros: TypeAlias = Literal["dislike", "unobserved"]

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from tribit.completion.estimator import BinaryMatrixCompletion
 from tribit.data.axis import AnyArray, Axis, eager_frame, frame_column
-from tribit.data.ingest import Duplicates, entries_from_ids
+from tribit.data.ingest import entries_from_ids
+from tribit.data.labels import Duplicates
 from tribit.data.observations import Observations
 from tribit.data.rules import TableRules
 from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning, listed, warn

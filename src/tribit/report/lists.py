@@ -12,11 +12,11 @@ from tribit.errors import InvalidInputError
 from tribit.evaluation.ranking import ranking_report
 from tribit.ranking.lists import recommend
 from tribit.ranking.scores import Ranker
-from tribit.report.trial import Trial
 from tribit.report.wording import name_of, names_at
 
 if TYPE_CHECKING:
     from tribit.recommender import Recommender
+    from tribit.report.trial import Trial
 
 #: Weights ``avoid_dislikes`` of the slider: 1 is the default, and beyond 8 lists hardly change.
 WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)

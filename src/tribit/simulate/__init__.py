@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from tribit.checks import check_count, check_positive
 from tribit.data.axis import Positions
-from tribit.data.ingest import Duplicates, check_shape
+from tribit.data.ingest import check_shape
+from tribit.data.labels import Duplicates
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.model.links import Link, Logistic, Probit, draw_labels
