@@ -211,4 +211,4 @@ def random_factors(shape, k, *, size=1.0, seed=0):
 
 
 def observations_of(A):
-    return Observations.from_matrix(A)
+    return Observations.from_matrix(A, zeros="unobserved")

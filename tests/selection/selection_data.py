@@ -27,4 +27,4 @@ def telling_mask(shape=(400, 60), *, seed=0):
 
 
 def observed(labels):
-    return Observations.from_matrix(labels)
+    return Observations.from_matrix(labels, zeros="unobserved")

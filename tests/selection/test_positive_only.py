@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
+from selection_data import observed
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tribit import (
     BinaryMatrixCompletion,
     InvalidInputError,
-    Observations,
     Recommender,
     TribitWarning,
     load,
@@ -45,7 +45,7 @@ def split(A, seed=2):
 
 def report_of(model, train, held_out):
     scores = model.scores_
-    placed = (scores.place_entries(Observations.from_matrix(each)) for each in (train, held_out))
+    placed = (scores.place_entries(observed(each)) for each in (train, held_out))
     return unseen_report(scores, *placed)
 
 
@@ -58,7 +58,7 @@ def parts():
 def model(parts):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        return make().fit(parts[0])
+        return make().fit(observed(parts[0]))
 
 
 def test_likes_alone_are_told_from_what_was_not_seen(model, parts):
@@ -103,7 +103,7 @@ def test_expected_likes_are_those_that_were_held_out(model, parts):
 
 
 def test_lists_and_predictions_have_the_expected_likes_of_likes_alone(model, parts, tmp_path):
-    recommender = Recommender(make(), random_state=0).fit(parts[0])
+    recommender = Recommender(make(), random_state=0).fit(observed(parts[0]))
     np.testing.assert_array_equal(recommender.model_.complete(), model.complete())
     path = tmp_path / "likes.tribit"
     recommender.save(path)
@@ -136,19 +136,19 @@ def test_models_of_something_else_expect_no_likes(parts):
         (train, {"search": False}),
         (train, {"rho": 0.7}),
     ):
-        assert make(**parameters).fit(A).fitted_.horizon is None
+        assert make(**parameters).fit(observed(A)).fitted_.horizon is None
 
 
 @pytest.mark.parametrize("seed", [3, 4])
 def test_noise_stays_with_intercepts(seed):
     A = (np.random.default_rng(seed).random((60, 40)) < 0.12).astype(int)
-    assert make().fit(A).search_.best.settings.family == "intercepts"
+    assert make().fit(observed(A)).search_.best.settings.family == "intercepts"
 
 
 @pytest.mark.usefixtures("short_trials")
 def test_dislikes_alone_are_the_mirror_image(model, parts):
     train, held_out = parts
-    mirrored = make().fit(-train)
+    mirrored = make().fit(observed(-train))
     assert mirrored.gammas_ == (0.0, 0.0, 1.0)
     # Other entries are held out than of likes, and that is all.
     assert mirrored.rank_ == model.rank_
@@ -163,7 +163,9 @@ def test_dislikes_alone_are_the_mirror_image(model, parts):
 def test_intercepts_are_those_of_the_dense_logistic_problem(sign):
     A = likes_of(tastes((14, 11), seed=5))
     gammas = (0, 1, 0) if sign > 0 else (0, 0, 1)
-    fitted = make(**{**FIXED, "gammas": gammas}, rank=0, tol=1e-9, dtype="float64").fit(sign * A)
+    fitted = make(**{**FIXED, "gammas": gammas}, rank=0, tol=1e-9, dtype="float64").fit(
+        observed(sign * A)
+    )
 
     def dense(z):
         X = z[0] + z[1:15, None] + z[15:]
@@ -180,7 +182,7 @@ def test_factors_are_at_a_minimum_of_the_dense_problem_without_a_ball(features):
     A = likes_of(tastes((16, 12), seed=6))
     fitted = make(
         **FIXED, rank=2, implicit_features=features, l2_implicit=3.0, tol=1e-10, dtype="float64"
-    ).fit(A)
+    ).fit(observed(A))
     assert fitted.radius_ is None
     X = fitted.complete("score")
     parts = fitted.unknowns_
@@ -210,7 +212,7 @@ def test_a_given_rho_makes_it_the_probability_of_a_like():
     seen = liked * (np.random.default_rng(8).random(X.shape) < 0.3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        known, unknown = make(rho=0.7).fit(seen), make().fit(seen)
+        known, unknown = make(rho=0.7).fit(observed(seen)), make().fit(observed(seen))
     assert np.mean(unknown.complete()) == pytest.approx(seen.mean(), rel=0.15)
     assert np.mean(known.complete()) == pytest.approx(liked.mean(), rel=0.2)
     assert np.corrcoef(known.complete().ravel(), expit(X).ravel())[0, 1] > 0.45
@@ -255,8 +257,8 @@ def test_order_losses_know_the_order_alone():
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_factors_of_the_regression_are_its_scores(shape, sign):
     A = likes_of(tastes(shape, seed=10, level=-1.0))
-    seen = Observations.from_matrix(sign * A)
-    F = Observations.from_matrix(A if shape[0] > shape[1] else A.T).to_sparse().astype(float)
+    seen = observed(sign * A)
+    F = observed(A if shape[0] > shape[1] else A.T).to_sparse().astype(float)
     fitted = fit_ease(F, choose_l2(F, np.arange(F.shape[0])))
     B = np.eye(12) - fitted.inverse / fitted.inverse.diagonal()
     S = F @ B if shape[0] > shape[1] else (F @ B).T
@@ -279,14 +281,14 @@ def chamber():
 def test_a_regression_is_added_where_it_tells_more(chamber, monkeypatch, tmp_path):
     train, held_out = chamber
     plain = {"implicit_features": False, "l2": 6.0, "l2_intercept": 1.0}
-    fitted = make(**plain).fit(train)
+    fitted = make(**plain).fit(observed(train))
     assert fitted.search_.regression is not None
     assert "regression" in str(fitted.search_)
     assert fitted.rank_ == fitted.row_factors_.shape[1] > 120
     (member,) = fitted.fitted_.members
     assert member.own_rank == fitted.rank_ - 120
     assert member.without_regression().factors.rank == member.own_rank
-    again = make(**plain, n_jobs=2).fit(train)
+    again = make(**plain, n_jobs=2).fit(observed(train))
     np.testing.assert_array_equal(fitted.row_factors_, again.row_factors_)
     fitted.save(tmp_path / "model.tribit")
     copy = load(tmp_path / "model.tribit")
@@ -294,14 +296,14 @@ def test_a_regression_is_added_where_it_tells_more(chamber, monkeypatch, tmp_pat
     assert copy.fitted_.members[0].own_rank == member.own_rank
     assert copy.search_.regression == fitted.search_.regression
     monkeypatch.setattr("tribit.model.ease.MAX_REGRESSED_ROWS", 10)
-    without = make(**plain).fit(train)
+    without = make(**plain).fit(observed(train))
     assert without.search_.regression is None
     reports = [report_of(each, train, held_out) for each in (fitted, without)]
     assert reports[0].average_precision > reports[1].average_precision + 0.05
 
 
 def test_what_is_fixed_is_kept(parts):
-    fitted = make(rank=4, implicit_features=False, l2_intercept=2.0).fit(parts[0])
+    fitted = make(rank=4, implicit_features=False, l2_intercept=2.0).fit(observed(parts[0]))
     assert (fitted.rank_, fitted.implicit_features_, fitted.l2_intercept_) == (4, False, 2.0)
     assert fitted.search_.best.settings.rank == 4
     assert report_of(fitted, *parts).auc > 0.7
@@ -310,14 +312,14 @@ def test_what_is_fixed_is_kept(parts):
 @pytest.mark.parametrize("shape", [(150, 2), (1, 300)])
 def test_narrow_tables_are_searched(shape):
     A = (np.random.default_rng(13).random(shape) < 0.5).astype(int)
-    fitted = make().fit(A)
+    fitted = make().fit(observed(A))
     assert fitted.search_.best is not None
     assert np.isfinite(fitted.complete()).all()
 
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_full_table_of_likes_has_nothing_to_tell_them_from(sign):
-    fitted = make().fit(np.full((20, 10), sign))
+    fitted = make().fit(observed(np.full((20, 10), sign)))
     assert "every cell" in fitted.search_.stop_reason
     assert (sign * fitted.complete("score") > 0).all()
 
@@ -327,7 +329,7 @@ def test_a_handful_of_likes_is_fitted_without_a_search():
     A[[0, 1, 2], [0, 1, 2]] = 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fitted = make().fit(A)
+        fitted = make().fit(observed(A))
     assert "too few" in fitted.search_.stop_reason
     assert np.isfinite(fitted.complete()).all()
     assert fitted.complete().mean() < 0.5
@@ -351,8 +353,8 @@ def test_features_that_are_left_out_are_named():
     features = np.random.default_rng(2).normal(size=(20, 2))
     fixed = {"rank": 1, "implicit_features": False, "n_candidates": 1}
     with pytest.warns(TribitWarning, match="features of rows and columns are left out"):
-        make(**fixed).fit(A, column_features=features)
+        make(**fixed).fit(observed(A), column_features=features)
     with warnings.catch_warnings():
         warnings.simplefilter("error", TribitWarning)
-        asked = make(**fixed, side_features=True).fit(A, column_features=features)
+        asked = make(**fixed, side_features=True).fit(observed(A), column_features=features)
     assert asked.side_features_ is True

@@ -41,7 +41,7 @@ def problem(labels=A, **parameters):
     for name in given.keys() & parameters.keys():
         given[name] = parameters.pop(name)
     spec = ModelSpec(**{**defaults, **parameters})
-    return make_problem(Observations.from_matrix(labels), spec, **given)
+    return make_problem(Observations.from_matrix(labels, zeros="unobserved"), spec, **given)
 
 
 @pytest.mark.parametrize(

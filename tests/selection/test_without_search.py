@@ -43,7 +43,7 @@ def no_search(monkeypatch):
 
 def fitted(table=A, *, column_features=None, **parameters):
     model = BinaryMatrixCompletion(**parameters, n_jobs=1, random_state=3)
-    return model.fit(table, column_features=column_features)
+    return model.fit(table, column_features=column_features, zeros="unobserved")
 
 
 def check_same(ours, theirs):

@@ -149,7 +149,7 @@ def test_the_unit_of_x_does_not_decide_when_a_fit_has_converged(scale, solver, r
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.fit(A)
+        model.fit(A, zeros="unobserved")
     assert not model.converged_ or model.objective_ < 1e-2 * np.count_nonzero(A)
 
 

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
 
@@ -125,7 +126,7 @@ def blocks(seed, frequency, size=150):
     rows, columns = draws.integers(2, size=size), draws.integers(2, size=size)
     likes = rows[:, None] == columns
     return Observations.from_matrix(
-        (likes & (draws.random(likes.shape) < frequency)).astype(int)
+        (likes & (draws.random(likes.shape) < frequency)).astype(int), zeros="unobserved"
     ), likes
 
 
@@ -147,12 +148,12 @@ def test_dislikes_play_no_part_in_the_matrix_estimates():
 
 def test_pure_chance_shows_no_leak():
     # Every entry likes by a coin: no description can tell, and a leak would say that it can.
-    A = (np.random.default_rng(0).random((60, 60)) < 0.2).astype(int)
+    A = sp.csr_array((np.random.default_rng(0).random((60, 60)) < 0.2).astype(int))
     assert matrix_label_frequency(A, random_state=0) == pytest.approx(0.2, abs=0.03)
 
 
 def test_entry_features_of_a_tiny_matrix_are_finite():
-    observations = Observations.from_matrix([[1, 0, 1], [0, 1, 0]])
+    observations = Observations.from_matrix(sp.csr_array([[1, 0, 1], [0, 1, 0]]))
     found = entry_features(
         observations, np.arange(6), rank=5, n_folds=3, draws=np.random.default_rng(0)
     )
@@ -205,11 +206,11 @@ def test_bad_options():
     with pytest.raises(InvalidInputError, match=r"hold 1 like\(s\), fewer than n_folds = 5: "):
         matrix_label_frequency([[1, 0], [-1, -1]])
     with pytest.raises(InvalidInputError, match=r"hold 3 like\(s\), fewer than n_folds = 4: "):
-        matrix_label_frequency(np.eye(3, dtype=int), n_folds=4)
+        matrix_label_frequency(sp.eye_array(3, dtype=int), n_folds=4)
     with pytest.raises(InvalidInputError, match="n_folds must be a whole number, at least 2"):
-        matrix_label_frequency(np.eye(3, dtype=int), n_folds=1)
+        matrix_label_frequency(sp.eye_array(3, dtype=int), n_folds=1)
     with pytest.raises(InvalidInputError, match="hold 49 likes, and the share of likes needs 50"):
-        matrix_class_prior(np.eye(49, dtype=int))
-    assert 0.0 < matrix_class_prior(np.eye(50, dtype=int), random_state=0) < 1.0
+        matrix_class_prior(sp.eye_array(49, dtype=int))
+    assert 0.0 < matrix_class_prior(sp.eye_array(50, dtype=int), random_state=0) < 1.0
     with pytest.raises(InvalidInputError, match="rank must be a whole number"):
         matrix_class_prior(blocks(0, 0.5, size=20)[0], rank=0)

@@ -191,7 +191,7 @@ def test_the_posterior_mean_is_the_integral(link, A, rank, n_nodes):
     np.testing.assert_allclose(exact, integral(A, link, rank, 1.5, n_nodes - 1), atol=2e-4)
     # Many copies along the diagonal share no entry: each is the small problem again, independently.
     n, (n_rows, n_columns) = 150, np.shape(A)
-    copies = Observations.from_matrix(np.kron(np.eye(n, dtype=np.int8), A))
+    copies = Observations.from_matrix(np.kron(np.eye(n, dtype=np.int8), A), zeros="unobserved")
     mean = posterior_mean(
         copies, link, rank=rank, scale=1.5, sweeps=900, burn_in=50, random_state=0
     )
@@ -227,7 +227,7 @@ def test_labels_that_say_nothing_leave_the_mean_of_the_prior(link):
 def test_rows_and_columns_without_observations_keep_the_prior():
     labels = np.ones((6, 5))
     labels[2], labels[:, 3] = 0, 0
-    seen = Observations.from_matrix(labels)
+    seen = Observations.from_matrix(labels, zeros="unobserved")
     mean = posterior_mean(seen, Logistic(20.0), rank=1, scale=1.0, sweeps=1500, random_state=0)
     unseen = labels == 0
     assert np.abs(mean[unseen]).max() < 0.1
