@@ -105,6 +105,12 @@ def test_tuples_have_columns_by_number():
         Observations.from_frame([*tuples(), ("a",)], row=0, column=1)
 
 
+@pytest.mark.parametrize("user", [["a", 1], [1, "a"], [10**30, 1], [object(), object()]])
+def test_a_column_of_a_dict_with_values_of_two_types_or_none_is_refused(user):
+    with pytest.raises(InvalidInputError, match=r"table is no frame .*values of one type"):
+        Observations.from_frame({"user": user, "item": ["x", "y"]}, row="user", column="item")
+
+
 def test_a_fit_keeps_names_and_rules():
     model = BinaryMatrixCompletion(**FIT).fit(STARS, **NAMES, like_at=4)
     kept = model.reading_

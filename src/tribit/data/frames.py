@@ -8,7 +8,6 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 from narwhals.exceptions import DuplicateError
-from pyarrow.lib import ArrowException
 
 from tribit.data.axis import (
     AnyArray,
@@ -111,7 +110,7 @@ def as_frame(table: object) -> nw.DataFrame[Any]:
         return frame.collect() if isinstance(frame, nw.LazyFrame) else eager_frame(table)
     try:
         return nw.from_dict(columns, backend="pyarrow")
-    except (ValueError, TypeError, ArrowException) as error:
+    except (ValueError, TypeError, OverflowError, NotImplementedError) as error:
         reason = printable(str(error).partition("\n")[0])
         raise InvalidInputError(
             f"The table is no frame ({reason}); give each column values of one type."
