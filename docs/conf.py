@@ -103,6 +103,8 @@ internal_names = [
     "tribit.backends.uses_estimates",
     "tribit.data.observations.ByLabel",
     "tribit.data.observations.Entries",
+    "tribit.data.observations.read_entries",
+    "tribit.data.observations.read_mask",
     "tribit.datasets.ratings.RatingFormat",
     "tribit.datasets.ratings.Scale",
     "tribit.datasets.ratings.TextFile",
@@ -116,6 +118,7 @@ internal_names = [
     "tribit.errors.quoted",
     "tribit.errors.warn",
     "tribit.errors.with_mentions",
+    "tribit.propensity.unknown_name_error",
     "tribit.selection.mixtures.Mixtures",
 ]
 example_pages = [
