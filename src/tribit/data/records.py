@@ -208,16 +208,20 @@ def _names(
         first_record = form.first_record(source)
     header = first_record or list(read_source(form, source, None).columns)
     given = any(name is not None for name in (rules.row, rules.column, rules.value))
+    places = [str(place) for place in range(len(header))]
+    # A first record that has numbers in it is no header.
+    without = first_record is not None and header != places and any(map(_is_number, header))
     if given or not 2 <= len(header) <= 3:
+        has = "no header, and the first record is" if without else "the columns"
+        numbers = ", by numbers from 0 up" if without else ""
         raise InvalidInputError(
-            f"{source.name} has the columns {listed(header) or '(none)'}; say which hold the ids of rows and of "
-            f"columns with {parameter('row')} and {parameter('column')}, and the values with {parameter('value')}."
+            f"{source.name} has {has} {listed(header) or '(none)'}; say which columns hold the ids of rows and of "
+            f"columns with {parameter('row')} and {parameter('column')}, and the values with {parameter('value')}"
+            f"{numbers}."
         )
     if form.is_matrix:
         return (header[0], header[1], header[2] if len(header) == 3 else None), ()
-    places = [str(place) for place in range(len(header))]
-    without = first_record is not None and header != places and any(map(_is_number, header))
-    if without:  # a first record that has numbers in it is no header
+    if without:
         header = places
     names = header[0], header[1], header[2] if len(header) == 3 else None
     values = "" if names[2] is None else f", values in {quoted(names[2])}"
