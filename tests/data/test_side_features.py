@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from tribit import InvalidInputError, InvalidTypeError
 from tribit.data.axis import Axis
-from tribit.data.features import MAX_KNOTS, FeatureEncoder, fit_side_features
+from tribit.data.features import MAX_KNOTS, FeatureEncoder, feature_columns, fit_side_features
 
 AGES = np.array([20.0, 30.0, np.nan, 50.0, 40.0, 30.0])
 FRAME = pd.DataFrame(
@@ -153,3 +153,12 @@ def test_a_table_of_which_no_id_is_known_is_refused():
         encoded(FRAME.assign(id=list("abcdef")).set_index("id"), axis)
     with pytest.raises(InvalidInputError, match="None of the 2 rows"):
         encoded({"id": np.array(["a", "b"]), "size": np.array(["1", "2"])}, axis)
+
+
+@pytest.mark.parametrize("marker", ["", "NA", "N/A", "null", "NaN", "?"])
+def test_a_missing_marker_leaves_a_column_of_numbers_one(marker):
+    axis = Axis("row", 3, np.array(["a", "b", "c"]))
+    table = {"id": ["a", "b", "c"], "age": ["31", marker, "4.5"]}
+    ((name, kind, values),) = feature_columns(table, axis)
+    assert (name, kind) == ("age", "quantity")
+    np.testing.assert_array_equal(values, [31.0, np.nan, 4.5])

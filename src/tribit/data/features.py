@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit.data.axis import Axes, Axis, distinct_ids, eager_frame, first_true, quoted_id
+from tribit.data.labels import MISSING
 from tribit.errors import InvalidInputError, InvalidTypeError, listed, quoted
 
 #: Separator of tags within a text.
@@ -134,7 +135,7 @@ def _of_list(values: list[Any]) -> tuple[str, Any]:
     texts = [value for value in values if isinstance(value, str)]
     if texts and len(texts) == sum(not _missing(value) for value in values):
         try:
-            numbers = [float("nan") if _missing(v) or v == "" else float(v) for v in values]
+            numbers = [float("nan") if _missing(v) or v in MISSING else float(v) for v in values]
             return "quantity", np.array(numbers)
         except ValueError:
             pass

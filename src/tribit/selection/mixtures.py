@@ -67,7 +67,7 @@ BALLS = (0.9, 0.99)
 #: Most entries for each observed one at which mixtures are tried: each of their passes visits every entry.
 MAX_INVERSE_DENSITY = 100.0
 #: Highest rank of mixtures: on votes a search with rank 40 took twice as long as with 20, and was no better.
-MAX_RANK = 20
+MAX_MIXTURE_RANK = 20
 #: Share of the score that implicit features, which no mixture has, must gain for mixtures to be skipped.
 MAX_FEATURE_GAIN = 0.03
 #: Bounds of the share that the first mixture imputes (see :func:`tribit.selection.mixtures.imputed_share`).
@@ -147,7 +147,7 @@ class Mixtures(Stage):
         """Return the rank of mixtures beside a model: that of the model, up to a limit."""
         if "rank" not in lines.free:
             return settings.rank
-        return min(settings.rank or FIRST_RANK, MAX_RANK)
+        return min(settings.rank or FIRST_RANK, MAX_MIXTURE_RANK)
 
     def _first_penalties(
         self, lines: LineSearches, settings: ModelSpec, density: float

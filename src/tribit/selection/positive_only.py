@@ -45,7 +45,7 @@ from tribit.selection.trials import Trials, problem_of
 #: Most cells for which penalties are searched: a pass over 10^8 takes about a second on a core, and a fit has dozens.
 MAX_CELLS = 10**8
 #: Rank of the first factors: penalties are chosen with it, as too high a rank does no harm but cost.
-FIRST_RANK = 16
+FIRST_ALONE_RANK = 16
 #: First penalties of factors and of implicit features, as shares of the weight at which factors vanish. On likes of
 #: MovieLens-100k, whole and its densest part, of Coat and on simulated tables (seed 10 of each) the best were within a
 #: factor of 2 of them.
@@ -293,7 +293,7 @@ class PositiveFactors(_PositiveOnly):
         if found.intercepts is not None:
             plain = found.intercepts.settings
         shape = lines.trials.folds[0].train.shape
-        rank = min(FIRST_RANK, *shape) if "rank" in lines.free else lines.base.rank
+        rank = min(FIRST_ALONE_RANK, *shape) if "rank" in lines.free else lines.base.rank
         if not rank:
             return found
         largest = largest_penalty(lines, plain)
@@ -363,7 +363,7 @@ class PositiveRanks(_PositiveOnly):
             settings = replace(settings, l2=l2)
         if "rank" in lines.free:
             settings = replace(
-                settings, rank=min(2 * FIRST_RANK, *lines.trials.folds[0].train.shape)
+                settings, rank=min(2 * FIRST_ALONE_RANK, *lines.trials.folds[0].train.shape)
             )
         found = lines.trials.score(settings)
         if found.score < best.score * (1.0 + PLAIN_REFINED_WITHIN):
