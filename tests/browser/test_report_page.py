@@ -125,7 +125,7 @@ def test_a_click_on_a_point_lists_those_like_it(show, page):
     facts = report.facts["columns"]
     driver = show(path)
     marks = driver.find_elements(CSS, "#chart-map-columns .mark")
-    assert len(marks) == len(facts["x"])
+    assert len(marks) == facts["drawn"]
     driver.execute_script(
         "arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))",
         driver.find_element(CSS, "#chart-map-columns [data-number='3']"),
@@ -137,6 +137,70 @@ def test_a_click_on_a_point_lists_those_like_it(show, page):
     listed = [each.text for each in driver.find_elements(CSS, "#near-columns li bdi")]
     assert listed == [facts["names"][k] for k in facts["near"][5]]
     assert errors(driver) == []
+
+
+@pytest.fixture(scope="module")
+def films(folder):
+    """Films with titles, a few of which are on the map."""
+    path = folder / "films.html"
+    titles = ["Star Wars (1977)", "Return of the Jedi (1983)", "Star Trek: Generations", "Amélie"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tribit.report.facts.MAX_POINTS", 5)
+        report = write_report(bundle(named(draw((20, 16), density=0.6), titles)), path)
+    return path, report
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "listed", "chosen"),
+    [
+        ("star wars", "\ue007", ["Star Wars (1977)"], "Star Wars (1977)"),
+        (
+            "STAR",
+            "\ue015\ue015\ue007",
+            ["Star Wars (1977)", "Star Trek: Generations"],
+            "Star Trek: Generations",
+        ),
+        ("jedi return", "\ue007", ["Return of the Jedi (1983)"], "Return of the Jedi (1983)"),
+        ("amel", "\ue007", ["Amélie"], "Amélie"),
+        ("nothing like it", "\ue007", [], None),
+    ],
+)
+def test_names_are_found_by_their_parts_on_the_map_or_not(show, films, text, keys, listed, chosen):
+    path, report = films
+    facts = report.facts["columns"]
+    assert (facts["drawn"], facts["searched"]) == (5, 16)
+    driver = show(path)
+    assert len(driver.find_elements(CSS, "#chart-map-columns .mark")) == 5
+    finder = driver.find_element(ID, "find-columns")
+    finder.send_keys(text)
+    found = [each.text for each in driver.find_elements(CSS, "#matches-columns li")]
+    assert set(found) == set(listed)
+    assert (finder.get_attribute("aria-expanded") == "true") == bool(listed)
+    finder.send_keys(keys)
+    panel = driver.find_element(ID, "near-columns")
+    if chosen is None:
+        assert not panel.text
+        assert "No match" in driver.find_element(ID, "found-columns").text
+        return
+    if len(listed) > 1:
+        chosen = found[1]
+    assert panel.text.startswith(f"Most similar to {chosen}")
+    near = [each.text for each in panel.find_elements(CSS, "li bdi")]
+    assert near == [facts["names"][k] for k in facts["near"][facts["names"].index(chosen)]]
+    assert driver.find_elements(CSS, "#chart-map-columns .mark.kept")
+    assert not driver.find_element(ID, "matches-columns").is_displayed()
+    assert errors(driver) == []
+
+
+def test_a_suggestion_is_chosen_by_a_click(show, films):
+    driver = show(films[0], 400)
+    driver.find_element(ID, "find-columns").send_keys("wars")
+    item = driver.find_element(CSS, "#matches-columns li")
+    driver.execute_script(
+        "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", item
+    )
+    item.click()
+    assert "Most similar to Star Wars (1977)" in driver.find_element(ID, "near-columns").text
 
 
 def test_a_pointer_over_a_mark_shows_its_name(show, page):

@@ -126,6 +126,21 @@ def test_similar_columns_are_those_of_the_library(tested, fitted):
     assert facts["kept"] == pytest.approx(1.0)  # of rank 2
 
 
+def test_ids_beside_those_on_a_map_are_found(fitted, data, monkeypatch):
+    monkeypatch.setattr("tribit.report.facts.MAX_POINTS", 4)
+    monkeypatch.setattr("tribit.report.facts.MAX_NAMES", 9)
+    found = map_facts(fitted.model_.scores_, data[0], "columns")
+    counts = data[0].counts[1]
+    assert (found["drawn"], found["searched"], found["of"]) == (4, 9, 40)
+    most = np.sort(counts)[::-1]
+    assert sorted(found["counts"][:4], reverse=True) == most[:4].tolist()
+    assert sorted(found["counts"][4:9], reverse=True) == most[4:9].tolist()
+    assert len(found["names"]) == len(found["x"]) == len(found["counts"]) >= 9
+    for name, near in zip(found["names"], found["near"], strict=False):
+        expected = fitted.similar(columns=[name], n=6).nearest[0].tolist()
+        assert [found["names"][other] for other in near] == expected
+
+
 def test_distances_on_a_map_are_those_of_scores(tested, fitted):
     x = fitted.model_.scores_.factors
     scores = (x.row_factors - x.row_factors.mean(axis=0)) @ x.column_factors.T

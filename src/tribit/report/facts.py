@@ -59,9 +59,11 @@ MAX_CANDIDATES = 400
 #: Number of rows (and columns) in each table of outliers, the weight of the overall mean in a shrunk mean, in entries,
 #: and the minimum number of entries of an outlier.
 N_OUTLIERS, SHRINKAGE, MIN_ENTRIES = 5, 5.0, 3
-#: Maximum number of points of a map, those with the most entries. Browsers draw 1,200 without delay, and with names and
-#: neighbours they take some 300 kB.
+#: Maximum number of points of a map, those with the most entries: browsers draw 1,200 without delay.
 MAX_POINTS = 1200
+#: Maximum number of rows (and columns) that can be found by name, those with the most entries: with their neighbours
+#: 10,000 take some 800 kB.
+MAX_NAMES = 10_000
 #: Number of neighbours that a click lists.
 N_NEIGHBOURS = 6
 
@@ -350,23 +352,25 @@ def map_facts(scores: Scores, seen: Observations | None, side: str) -> Facts | N
         places = seen.rows if side == "rows" else seen.columns
         counts = np.bincount(places, minlength=axis.size)
         likes = np.bincount(places[seen.labels > 0], minlength=axis.size)
-    some = np.sort(np.argsort(-counts, kind="stable")[:MAX_POINTS])
-    near = similar(scores, n=N_NEIGHBOURS, seen=seen, **{side: axis.names(some)})
-    # Neighbours may lack a point: names has those with a point first.
-    listed = np.concatenate([some, np.setdiff1d(near.positions, some)])
+    order = np.argsort(-counts, kind="stable")[:MAX_NAMES]
+    searched = np.concatenate([np.sort(order[:MAX_POINTS]), np.sort(order[MAX_POINTS:])])
+    near = similar(scores, n=N_NEIGHBOURS, seen=seen, **{side: axis.names(searched)})
+    # Neighbours of those that are found may be none of them.
+    listed = np.concatenate([searched, np.setdiff1d(near.positions, searched)])
     number = np.full(axis.size, -1, dtype=np.int64)
     number[listed] = np.arange(listed.size)
+    both = seen is not None and seen.n_likes and seen.n_dislikes
     return {
         "side": side,
         "kept": float(np.sum(values[:n] ** 2) / np.sum(values**2)),
         "of": axis.size,
+        "drawn": min(axis.size, MAX_POINTS),
+        "searched": searched.size,
         "names": names_at(axis, listed),
-        "x": np.round(points[some, 0], 3),
-        "y": np.round(points[some, 1], 3),
-        "counts": None if seen is None else counts[some],
-        "shares": np.round(likes[some] / np.maximum(counts[some], 1), 2)
-        if seen is not None and seen.n_likes and seen.n_dislikes
-        else None,
+        "x": np.round(points[listed, 0], 3),
+        "y": np.round(points[listed, 1], 3),
+        "counts": None if seen is None else counts[listed],
+        "shares": np.round(likes[listed] / np.maximum(counts[listed], 1), 2) if both else None,
         "near": number[near.positions],
         "similarities": np.round(near.similarities, 2),
     }
