@@ -19,6 +19,7 @@ from scipy.sparse.linalg import svds
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_count
 from tribit.data.observations import Observations, as_observations
+from tribit.data.rules import TableRules
 from tribit.errors import InvalidInputError
 from tribit.paper.classification.priors import Method, class_prior, label_frequency
 from tribit.paper.classification.risks import Array
@@ -144,7 +145,7 @@ def _low_rank_at(
 
 
 def _likes(observations: object, n_folds: int) -> Observations:
-    given = as_observations(observations)
+    given = as_observations(observations, TableRules(zeros="unobserved"))
     found = np.flatnonzero(given.labels > 0)
     if found.size < n_folds:
         raise InvalidInputError(

@@ -86,7 +86,7 @@ class System(FactorModel):
     @property
     def reading_(self) -> TableRules:
         """The rules for matrices: 0 is unobserved, as in the literature."""
-        return TableRules(like_at=self.like_at, zeros="unobserved")
+        return TableRules(like_at=getattr(self, "like_at", None), zeros="unobserved")
 
     def _read(self, X: object) -> Any:
         return read_entries(self, X)

@@ -132,7 +132,7 @@ class ConditionalGradientCompletion(System):
         as_link(self.link)  # checked with the squared loss too
         if self.loss == "squared":
             return as_measurements(X)
-        return as_observations(_as_labels(X) if isinstance(X, Measurements) else X)
+        return as_observations(_as_labels(X) if isinstance(X, Measurements) else X, self.reading_)
 
     def _link(self) -> Link:
         return Linear() if self.loss == "squared" else as_link(self.link)
