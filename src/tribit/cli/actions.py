@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tribit.cli.answers import read_records
 from tribit.completion.estimator import BinaryMatrixCompletion
 from tribit.data.reading import Reading
+from tribit.data.sources import STANDARD
 from tribit.errors import InvalidInputError, parameter
 from tribit.model.spec import AUTO
 from tribit.questions import kinds
@@ -126,14 +127,33 @@ def fit_on_cluster(
     return recommender
 
 
+def note_origin(recommender: Recommender, file: str | os.PathLike[str], command: str) -> None:
+    """Add a table and the command that read it to the facts about the data, which a saved recommender keeps."""
+    name = os.fspath(file)
+    known = recommender.summary_.get("origin", {"files": [], "commands": []})
+    name = "standard input" if name == STANDARD else Path(name).name
+    recommender.summary_["origin"] = {
+        "files": [*known["files"], name],
+        "commands": [*known["commands"], command],
+    }
+
+
 def update_file(
-    model: Path, file: Path, out: Path, tables: tuple[Path | None, ...], rules: dict[str, Any]
+    model: Path,
+    file: Path,
+    out: Path,
+    tables: tuple[Path | None, ...],
+    rules: dict[str, Any],
+    command: str,
 ) -> tuple[Recommender, Recommender]:
     """Write a recommender with the entries of a further table; return the one before and the new one."""
     before = Recommender.load(model)
     records = read_records(before, file, rules)
     features = (kinds.features_from(path, rules.get("max_size")) for path in tables)
     after = Incorporate(records, *features).apply(before)
+    if origin := before.summary_.get("origin"):
+        after.summary_["origin"] = origin
+        note_origin(after, file, command)
     after.save(out)
     return before, after
 
@@ -146,4 +166,4 @@ def report_file(
 
     recommender = Recommender.load(model)
     entries = None if test is None else read_records(recommender, test, rules)
-    return write_report(recommender, out, entries, **options)
+    return write_report(recommender, out, entries, model_file=model, **options)

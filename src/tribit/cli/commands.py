@@ -37,6 +37,7 @@ from tribit.cli.exits import (
     until_stopped,
 )
 from tribit.cli.options import (
+    COMMAND,
     LazyCommand,
     TableCommand,
     fit_options,
@@ -137,7 +138,7 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """Fit a model to a long table with one entry in each line, a wide table, or a matrix."""
-    from tribit.cli.actions import fit_file  # noqa: PLC0415
+    from tribit.cli.actions import fit_file, note_origin  # noqa: PLC0415
     from tribit.data.files import check_different, writable  # noqa: PLC0415 - help should not wait
     from tribit.model.links import as_link, check_scale  # noqa: PLC0415
     from tribit.report.summary import fit_facts  # noqa: PLC0415
@@ -169,6 +170,7 @@ def fit(
         finished = model.stop_reason_ != INTERRUPTED and evaluated
         if not (finished or keep_partial):
             raise KeyboardInterrupt
+        note_origin(bundle, file, context.meta[COMMAND])
         bundle.save(out)
     except (KeyboardInterrupt, StoppedError):
         hint = (
@@ -329,7 +331,9 @@ def update(
 
     check_out(out, file, row_features, column_features)
     tables = row_features, column_features
-    before, after = update_file(model, file, out, tables, given_rules(context))
+    before, after = update_file(
+        model, file, out, tables, given_rules(context), context.meta[COMMAND]
+    )
     (rows, columns), (old_rows, old_columns) = after.shape_, before.shape_
     new, old = (0 if each.seen_ is None else each.seen_.n_observed for each in (after, before))
     print_facts(

@@ -11,6 +11,7 @@ squared distances between columns.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,6 +25,7 @@ from tribit.explain.neighbours import similar
 from tribit.metrics.entries import interval, losses, reliability, standard_error
 from tribit.model.scores import Scores, probability_name
 from tribit.plots import imputed_shares, simplex_view
+from tribit.report.card import card_facts
 from tribit.report.lists import example_facts, trade_off_facts
 from tribit.report.trial import LEVEL, Trial
 from tribit.report.wording import (
@@ -69,7 +71,11 @@ N_NEIGHBOURS = 6
 
 
 def page_facts(
-    recommender: Recommender, trial: Trial, found: Evaluation, title: str | None
+    recommender: Recommender,
+    trial: Trial,
+    found: Evaluation,
+    title: str | None,
+    model_file: str | os.PathLike[str] | None = None,
 ) -> Facts:
     """Return the facts of all sections."""
     model, seen = recommender.model_, recommender.seen_
@@ -83,7 +89,9 @@ def page_facts(
         describe_search(model.search_, model.spec_),
     ]
     ranked = trial.ranker is not None
+    limits = describe_limits(table, found, model, words, ranked=ranked)
     return {
+        "card": card_facts(recommender, found, limits, model_file),
         "title": "Model report" if title is None else title,
         "words": words.to_json(),
         "model": str(model.spec_),
@@ -102,7 +110,7 @@ def page_facts(
         "rows": map_facts(model.scores_, seen, "rows"),
         "unusual": unusual_facts(trial, seen),
         "examples": example_facts(recommender),
-        "limits": describe_limits(table, found, model, words, ranked=ranked),
+        "limits": limits,
     }
 
 

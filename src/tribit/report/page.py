@@ -110,6 +110,7 @@ def make_report(
     title: str | None = None,
     random_state: RandomState = 0,
     unknown: str = "popularity",
+    model_file: str | os.PathLike[str] | None = None,
 ) -> Report:
     """Return the report of a fitted recommender; see :func:`write_report`."""
     from tribit.recommender import Recommender  # noqa: PLC0415
@@ -122,7 +123,7 @@ def make_report(
     check_is_fitted(recommender)
     trial = make_trial(recommender, test, random_state, recommender.model_.refit, unknown)
     found = trial.evaluation()
-    facts = page_facts(recommender, trial, found, title)
+    facts = page_facts(recommender, trial, found, title, model_file)
     return Report(render(facts), found, trial.held_out_here, facts)
 
 
@@ -134,6 +135,7 @@ def write_report(
     title: str | None = None,
     random_state: RandomState = 0,
     unknown: str = "popularity",
+    model_file: str | os.PathLike[str] | None = None,
 ) -> Report:
     """Write an HTML page on the data, the quality of the model, its recommendations and its limits.
 
@@ -155,6 +157,8 @@ def write_report(
         Seed of the test set.
     unknown : {"popularity", "skip", "error"}, default="popularity"
         Treatment of ids in the test set that the model was not fitted on, as in :func:`tribit.evaluate`.
+    model_file : str or path-like, optional
+        File of the recommender, whose name, date and SHA-256 are then on the page.
 
     Returns
     -------
@@ -172,7 +176,14 @@ def write_report(
     (True, 12)
     """
     writable(path)  # refuse an unwritable path before the work
-    report = make_report(recommender, test, title=title, random_state=random_state, unknown=unknown)
+    report = make_report(
+        recommender,
+        test,
+        title=title,
+        random_state=random_state,
+        unknown=unknown,
+        model_file=model_file,
+    )
     return report.write(path)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tribit.errors import Message, with_mentions
-from tribit.evaluation.held_out import BASE_RATE, BIASES
+from tribit.evaluation.held_out import BASE_RATE, BIASES, Evaluation
 from tribit.model.fitted import LIKE
 from tribit.report.wording import Wording, describe_choice, percent, with_noun
 from tribit.selection.record import DONE
@@ -66,13 +67,23 @@ def _quality(recommender: Recommender, words: Wording) -> dict[str, str]:
     """Return the error rate and the AUC beside the baselines: on held-out entries, else on the validation set."""
     found, validation = recommender.evaluation_, recommender.summary_["validation"]
     if found is not None:
-        name = "auc" if found.unseen is None else "unseen_auc"
-        baselines = {title: each.measures for title, each in found.baselines.items()}
-        return _lines(found.measures(), baselines, name, f"{found.n_entries:,} held-out", words)
+        return quality_lines(found, words, "held-out")
     if validation is None:
         return {"quality": NOT_MEASURED}
     several = f"{validation['entries']:,} validation"
     return _lines(validation, validation["baselines"], "auc", several, words)
+
+
+def quality_lines(found: Evaluation, words: Wording, kind: str) -> dict[str, str]:
+    """Return the error rate and the AUC of an evaluation beside the baselines; ``kind`` is that of its entries."""
+    name = "auc" if found.unseen is None else "unseen_auc"
+    baselines = {title: each.measures for title, each in found.baselines.items()}
+    measures = {
+        measure: value
+        for measure, value in found.measures().items()
+        if value is not None and math.isfinite(value)
+    }
+    return _lines(measures, baselines, name, f"{found.n_entries:,} {kind}", words)
 
 
 def _lines(
