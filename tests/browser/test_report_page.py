@@ -1,5 +1,7 @@
 """The page of a report in a real browser: no errors, controls that work, by pointer and by keys, on any screen."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -201,6 +203,21 @@ def test_a_suggestion_is_chosen_by_a_click(show, films):
     )
     item.click()
     assert "Most similar to Star Wars (1977)" in driver.find_element(ID, "near-columns").text
+
+
+def test_all_numbers_are_downloaded(show, page, tmp_path):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    path, report = page
+    driver = show(path)
+    where = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    driver.execute_cdp_cmd("Browser.setDownloadBehavior", where)
+    driver.execute_script("document.getElementById('download').click()")
+    WebDriverWait(driver, 5).until(lambda _: (tmp_path / "report.json").exists())
+    found = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert set(found) == set(report.facts)
+    assert found["data"]["likes"] == report.facts["data"]["likes"]
+    assert errors(driver) == []
 
 
 def test_a_pointer_over_a_mark_shows_its_name(show, page):

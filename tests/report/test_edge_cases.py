@@ -55,7 +55,7 @@ def test_tiny_tables(matrix):
     recommender = Recommender(random_state=0).fit(np.array(matrix, dtype=float))
     report = make_report(recommender)
     parsed = Parsed(report.html)
-    assert parsed.tags.count("section") == 9
+    assert parsed.tags.count("section") == 10
     assert parsed.data["data"]["rows"] == len(matrix)
     assert not {"nan", "None", "nan%"} & set(re.findall(r"[\w%]+", parsed.words))
 

@@ -25,6 +25,7 @@ from tribit.explain.neighbours import similar
 from tribit.metrics.entries import interval, losses, reliability, standard_error
 from tribit.model.scores import Scores, probability_name
 from tribit.plots import imputed_shares, simplex_view
+from tribit.report.accuracy import accuracy_facts
 from tribit.report.card import card_facts
 from tribit.report.lists import example_facts, trade_off_facts
 from tribit.report.trial import LEVEL, Trial
@@ -103,6 +104,7 @@ def page_facts(
         "kept": kept_facts(recommender.evaluation_, words),
         "data": table,
         "calibration": reliability_facts(trial),
+        "accuracy": accuracy_facts(trial),
         "tenths": () if found.unseen is None else found.unseen.tenths,
         "trade_off": trade_off_facts(trial),
         "search": search,

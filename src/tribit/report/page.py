@@ -37,6 +37,7 @@ SECTIONS = {
     "summary": "Summary",
     "data": "Data",
     "calibration": "Calibration",
+    "accuracy": "Accuracy",
     "trade-off": "Recommendations",
     "search": "Search",
     "maps": "Maps",
@@ -45,9 +46,7 @@ SECTIONS = {
     "limits": "Limits",
 }
 STYLE, SCRIPTS = ("report.css",), ("charts.js", "sections.js", "maps.js")
-#: Facts that the charts need.
-CHART_FACTS = ("beside", "data", "calibration", "trade_off", "search", "columns", "rows", "words")
-#: Significant digits of numbers in the data of the charts, which show three.
+#: Significant digits of numbers in the data of the charts and of the download; the page shows three.
 N_DIGITS = 5
 
 
@@ -196,7 +195,7 @@ def render(facts: dict[str, Any]) -> str:
     return environment.get_template("page.html").render(
         facts,
         sections=SECTIONS,
-        drawn=rounded_values({name: facts[name] for name in CHART_FACTS}),
+        drawn=rounded_values(facts),
         style=style,
         script=script,
         policy=policy,

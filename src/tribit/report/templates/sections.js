@@ -64,6 +64,57 @@ if (data.calibration) {
   });
 }
 
+if (data.accuracy) {
+  const { curves, histogram, base_rate } = data.accuracy;
+  // A square of shares with the curves of the model and of biases, and the point of the threshold 0.5.
+  const shares = (name, xName, yName, x, y, from, to) => draws(name, (width, caption) => {
+    const f = frame(Math.min(width, 460), caption, { x: [0, 1], y: [0, 1], height: Math.min(360, 0.8 * width + 40), say: (value) => percent(value), xName, yName });
+    f.svg.append(node("path", { class: "even", d: path([f.x(0), f.x(1)], [f.y(from), f.y(to)]) }));
+    Object.entries(curves).reverse().forEach(([name, curve]) => {
+      const model = name === "model";
+      f.svg.append(node("path", { class: model ? "curve" : "curve other", d: path(curve[x].map(f.x), curve[y].map(f.y)) }));
+      if (model && curve.half !== null) {
+        f.svg.append(node("circle", { class: "now", cx: f.x(curve[x][curve.half]), cy: f.y(curve[y][curve.half]), r: 5 }));
+      }
+    });
+    Object.keys(curves).forEach((name, k) => {
+      const at = f.y(0.2 - 0.09 * k);
+      f.svg.append(
+        node("rect", { class: k ? "other" : "like", x: f.x(0.4), y: at - 5, width: 16, height: 3 }),
+        node("text", { x: f.x(0.4) + 22, y: at }, k ? `${data.words.row} and ${data.words.column} biases` : "model"),
+      );
+    });
+    return f.svg;
+  });
+  shares("roc", "dislikes above the threshold", "likes above it (recall)", "false_likes", "recall", 0, 1);
+  shares("precision", "recall", "precision", "recall", "precision", base_rate, base_rate);
+  draws("predictions", (width, caption) => {
+    const { likes, dislikes } = histogram;
+    const most = Math.max(...likes, ...dislikes);
+    const f = frame(width, caption, {
+      x: [0, 1], y: [0, most], xName: "predicted probability of a like", yName: "test entries", sayX: (value) => percent(value),
+      sayY: (value) => value.toLocaleString("en"), yTicks: steps(0, most, 4).filter(Number.isInteger),
+    });
+    [[likes, "like", "likes"], [dislikes, "other", "dislikes"]].forEach(([counts, kind, name], k) => {
+      const each = (f.x(1) - f.x(0)) / counts.length;
+      counts.forEach((n, bar) => f.svg.append(node("rect", {
+        class: kind, x: f.x(0) + each * (bar + 0.08 + 0.42 * k), width: each * 0.42, y: f.y(n), height: f.y(0) - f.y(n),
+      }, node("title", null, `${name}: ${n}`))));
+      f.svg.append(
+        node("rect", { class: kind, x: f.x(0.02), y: f.y(most) + 14 * k, width: 10, height: 8 }),
+        node("text", { x: f.x(0.02) + 16, y: f.y(most) + 14 * k + 8 }, name),
+      );
+    });
+    return f.svg;
+  });
+}
+
+document.getElementById("download").addEventListener("click", () => {
+  const address = URL.createObjectURL(new Blob([JSON.stringify(data, null, 1)], { type: "application/json" }));
+  tag("a", { href: address, download: "report.json" }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 1000);
+});
+
 if (data.trade_off) {
   const { weights, reports, rows, lists, n } = data.trade_off;
   const slider = document.getElementById("weight");
