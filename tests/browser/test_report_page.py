@@ -205,6 +205,35 @@ def test_a_suggestion_is_chosen_by_a_click(show, films):
     assert "Most similar to Star Wars (1977)" in driver.find_element(ID, "near-columns").text
 
 
+def test_a_map_names_its_largest_points_and_zooms(show, page):
+    from selenium.webdriver import ActionChains
+
+    path, report = page
+    facts = report.facts["columns"]
+    driver = show(path)
+    chart = driver.find_element(ID, "chart-map-columns")
+    labels = [each.text for each in chart.find_elements(CSS, ".labels text")]
+    largest = [facts["names"][k] for k in np.argsort(-np.asarray(facts["counts"]), kind="stable")]
+    assert len(labels) >= 15
+    assert set(labels) <= set(largest[:20])
+    # A pointer beside a point reaches it.
+    mark = chart.find_element(CSS, ".mark[data-number='3']")
+    driver.execute_script(
+        "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", mark
+    )
+    ActionChains(driver).move_to_element_with_offset(mark, 1, 1).click().perform()
+    assert facts["names"][3] in driver.find_element(ID, "hint").text
+    assert facts["names"][3] in driver.find_element(ID, "near-columns").text
+    for _ in range(4):
+        driver.execute_script("document.getElementById('zoom-in-columns').click()")
+    marks = chart.find_elements(CSS, ".mark")
+    assert 1 <= len(marks) < facts["drawn"]
+    assert chart.find_elements(CSS, ".mark.kept")
+    driver.execute_script("document.getElementById('zoom-whole-columns').click()")
+    assert len(chart.find_elements(CSS, ".mark")) == facts["drawn"]
+    assert errors(driver) == []
+
+
 def test_all_numbers_are_downloaded(show, page, tmp_path):
     from selenium.webdriver.support.ui import WebDriverWait
 

@@ -279,6 +279,13 @@ def test_a_map_has_the_principal_components_of_the_scores(fitted, data):
         np.column_stack([found["x"], found["y"]]), points / np.abs(points).max(), atol=2e-3
     )
     assert found["kept"] == pytest.approx(np.sum(values[:2] ** 2) / np.sum(values**2), rel=1e-4)
+    for k, axis in enumerate(found["axes"]):
+        assert axis["share"] == pytest.approx(values[k] ** 2 / np.sum(values**2), rel=1e-4)
+        order = np.argsort(
+            points[:, k], kind="stable"
+        )  # all 40 are among the 100 with the most entries
+        assert axis["low"] == [f"film {place}" for place in order[:3]]
+        assert axis["high"] == [f"film {place}" for place in order[::-1][:3]]
 
 
 def test_without_a_test_set_entries_are_held_out(fitted, data):

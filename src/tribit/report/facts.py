@@ -67,6 +67,8 @@ MAX_POINTS = 1200
 #: Maximum number of rows (and columns) that can be found by name, those with the most entries: with their neighbours
 #: 10,000 take some 800 kB.
 MAX_NAMES = 10_000
+#: Number of names at each end of an axis of a map, and how many with the most entries they are chosen from.
+N_AT_ENDS, MAX_AT_ENDS = 3, 100
 #: Number of neighbours that a click lists.
 N_NEIGHBOURS = 6
 
@@ -333,6 +335,14 @@ def _outliers(
     yield from zip(names_at(axis, order), counts[order].tolist(), sums[order].tolist(), strict=True)
 
 
+def _ends(axis: Axis, along: NDArray[np.float64], order: Positions) -> dict[str, list[str]]:
+    """Return the names at both ends of an axis of a map, of those with the most entries."""
+    known = order[:MAX_AT_ENDS]
+    known = known[np.argsort(along[known], kind="stable")]
+    n = min(N_AT_ENDS, known.size // 2)
+    return {"low": names_at(axis, known[:n]), "high": names_at(axis, known[::-1][:n])}
+
+
 def map_facts(scores: Scores, seen: Observations | None, side: str) -> Facts | None:
     """Return the points of a map of rows or columns; None where scores differ by biases alone.
 
@@ -370,9 +380,13 @@ def map_facts(scores: Scores, seen: Observations | None, side: str) -> Facts | N
     number = np.full(axis.size, -1, dtype=np.int64)
     number[listed] = np.arange(listed.size)
     both = seen is not None and seen.n_likes and seen.n_dislikes
+    shares = (values[:n] ** 2 / np.sum(values**2)).tolist()
     return {
         "side": side,
-        "kept": float(np.sum(values[:n] ** 2) / np.sum(values**2)),
+        "kept": sum(shares),
+        "axes": [
+            {"share": share, **_ends(axis, points[:, k], order)} for k, share in enumerate(shares)
+        ],
         "of": axis.size,
         "drawn": min(axis.size, MAX_POINTS),
         "searched": searched.size,
