@@ -79,7 +79,7 @@ class Answer(ABC):
 
 
 def pandas(what: str = "to_frame", advice: str = ", or use table() or to_dict()") -> Any:
-    """Return the module pandas, which is no requirement; the error says what needs it."""
+    """Return the module pandas, which is no requirement; the error names the method that needs it."""
     try:
         import pandas as pd  # type: ignore[import-untyped]  # noqa: PLC0415
     except ImportError:

@@ -213,11 +213,11 @@ def quoted(value: object) -> str:
     """
     # Shorten first: the repr of a gigabyte is a gigabyte too.
     if isinstance(value, str):
-        return repr(_shorten(value))
+        return repr(_shorten_text(value))
     if isinstance(value, int) and value.bit_length() > MAX_LENGTH:
         # Python refuses to write an integer of more than 4,300 digits.
         return f"a whole number of {value.bit_length()} bits"
-    return _shorten(printable(repr(value)))
+    return _shorten_text(printable(repr(value)))
 
 
 def listed(names: Sequence[Any]) -> str:
@@ -231,10 +231,12 @@ def listed(names: Sequence[Any]) -> str:
     '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 999990 more'
     """
     # Shorten again: an escape is longer than its control character.
-    shown = ", ".join(_shorten(printable(_shorten(str(name)))) for name in islice(names, MAX_NAMES))
+    shown = ", ".join(
+        _shorten_text(printable(_shorten_text(str(name)))) for name in islice(names, MAX_NAMES)
+    )
     more = len(names) - MAX_NAMES
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def _shorten(text: str) -> str:
+def _shorten_text(text: str) -> str:
     return text if len(text) <= MAX_LENGTH else f"{text[:HEAD_LENGTH]}...{text[-TAIL_LENGTH:]}"

@@ -43,7 +43,7 @@ PACKAGES = ("tribit", "numpy", "scipy", "scikit-learn")
 
 
 class FittedRecommender(HasAxes):
-    """What questions are answered from: a model, a ranker and the entries of the fit; no estimator of scikit-learn.
+    """A model, a ranker and the entries of the fit, which answer questions; no estimator of scikit-learn.
 
     :class:`tribit.Recommender` adds the fit. The command line and the service read a file as this class, since
     scikit-learn takes longer to import than the answer.
@@ -111,7 +111,7 @@ class FittedRecommender(HasAxes):
         if self.seen_ is None:
             rows, columns = (np.ones(size, dtype=bool) for size in self.shape_)
             return rows, columns
-        return self.model_.fitted_.informed(self.seen_)
+        return self.model_.fitted_.have_information(self.seen_)
 
     @cached_property
     def top_n_(self) -> TopN:

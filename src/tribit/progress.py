@@ -53,7 +53,7 @@ def progress(
 
 @contextmanager
 def candidates_bar(*, shown: bool) -> Iterator[Callable[[Any], None] | None]:
-    """Yield a function to call with each candidate of a search; None if nobody looks."""
+    """Yield a function to call with each candidate of a search; None if no progress is shown."""
     stage = _Stage("searching", "candidates", USUAL_CANDIDATES, has_end=False)
     with _stage(stage, shown=shown) as advance:
         if advance is None:
@@ -71,7 +71,7 @@ def candidates_bar(*, shown: bool) -> Iterator[Callable[[Any], None] | None]:
 
 @contextmanager
 def steps_bar(title: str, total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
-    """Yield a function to call after each of ``total`` steps; it does nothing if nobody looks."""
+    """Yield a function to call after each of ``total`` steps; it does nothing if no progress is shown."""
     stage = _Stage(title, "steps", total)
     with _stage(stage, shown=shown) as advance:
         yield (lambda: None) if advance is None else (lambda: advance(stage.done + 1, ""))
@@ -98,7 +98,7 @@ class _Stage:
 
 @contextmanager
 def _stage(stage: _Stage, *, shown: bool) -> Iterator[Advance | None]:
-    """Yield a function that shows the progress of a stage where it is wanted; None if nobody looks."""
+    """Yield a function that shows the progress of a stage where it is wanted; None if no progress is shown."""
     logged = logger.isEnabledFor(logging.INFO) and logger.hasHandlers()
     if not (shown or logged):
         yield None

@@ -114,7 +114,7 @@ class Recommender(FittedRecommender, ShowsFit, MatrixEstimator):
         self.random_state = random_state
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """Return the parameters and, after a fit, what was read."""
+        """Return the parameters and, after a fit, the counts of its entries."""
         text = super().__repr__(N_CHAR_MAX)
         known = getattr(self, "summary_", None)
         return f"{text} {fitted_on(known, self.reading_)}" if known else text

@@ -64,10 +64,12 @@ def test_scores_move_to_equal_quantiles_and_keep_their_order():
     x, weights = rng.integers(40, size=200).astype(float), rng.integers(1, 5, 200)
     whole = np.repeat(x, weights)
     for change in (lambda x: 2.0 * x + 3.0, np.exp):
-        moved = AtRisk(x, x, weights, x).moved(rng.permutation(change(whole)), np.ones(whole.size))
+        moved = AtRisk(x, x, weights, x).with_cells(
+            rng.permutation(change(whole)), np.ones(whole.size)
+        )
         np.testing.assert_allclose(moved.x, change(x))
         assert moved.cells.sum() == pytest.approx(whole.size)
-    moved = AtRisk(x, x, weights, x).moved(np.array([1.0, 9.0]), np.array([3.0, 1.0]))
+    moved = AtRisk(x, x, weights, x).with_cells(np.array([1.0, 9.0]), np.array([3.0, 1.0]))
     few = moved.x
     assert moved.cells.sum() == pytest.approx(4.0)
     np.testing.assert_allclose(moved.cells * moved.prior, weights * x)  # as many events

@@ -401,7 +401,7 @@ class SampledBackend(Backend):
         """Return the backend with a sample of its own; the quadratics are those at ``X = 0``."""
         again = copy(self)
         again.seed = seed
-        again._draw(*(np.zeros((size, 1)) for size in self.shape))
+        again.draw_sample(*(np.zeros((size, 1)) for size in self.shape))
         return again
 
     def resample(self) -> Self:
@@ -420,10 +420,11 @@ class SampledBackend(Backend):
     def refit_control_variates(self, P: Array, Q: Array) -> Self:
         """Return the backend with quadratics fitted to the spread of ``P Q'``, and with tiles sampled for them."""
         again = copy(self)
-        again._draw(P, Q)
+        again.draw_sample(P, Q)
         return again
 
-    def _draw(self, P: Array, Q: Array) -> None:
+    def draw_sample(self, P: Array, Q: Array) -> None:
+        """Fit the quadratics to the spread of ``P Q'``, and sample tiles for them."""
         rows, columns = self.side.rows, self.side.columns
         draws = np.random.Generator(np.random.PCG64(self.seed))
         pairs = np.broadcast_shapes((rows.n_classes, 1, 1), (1, columns.n_classes, 1))
@@ -476,11 +477,12 @@ class SampledBackend(Backend):
 
     def gradient(self, P: Array, Q: Array, *, value: bool = True) -> tuple[float, Array, Array]:
         """Return the estimated risk (NaN unless ``value``) and its gradients in P and Q, in float64."""
-        total, in_P = self._half(P, Q, value=value)
-        _, in_Q = self.transposed._half(Q, P, value=False)
+        total, in_P = self.half_gradient(P, Q, value=value)
+        _, in_Q = self.transposed.half_gradient(Q, P, value=False)
         return (total if value else float("nan")), in_P, in_Q
 
-    def _half(self, P: Array, Q: Array, *, value: bool) -> tuple[float, Array]:
+    def half_gradient(self, P: Array, Q: Array, *, value: bool) -> tuple[float, Array]:
+        """Return the estimated risk and its gradient in P."""
         P = np.asarray(P, dtype=self.dtype)
         in_P = np.empty(P.shape)
 

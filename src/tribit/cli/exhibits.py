@@ -15,6 +15,7 @@ from tribit.paper import demo
 from tribit.paper.comparison import Compared, compare_all
 from tribit.paper.experiments import Reproduction, Settings, reproduce
 from tribit.plots import check_picture
+from tribit.report.page import write_report
 
 __all__ = [
     "Settings",
@@ -54,7 +55,7 @@ def show_demo(picture: Path | None, report: Path | None, *, random_state: int, s
         demo.plot_demo(result, picture)
         console.print(f"Picture: {picture}", soft_wrap=True, markup=False)
     if report is not None:
-        demo.report_demo(result, report)
+        write_report(result.recommender, report, result.later, title="A demonstration of tribit")
         console.print(f"Page: {report}, to be opened in any browser", soft_wrap=True, markup=False)
 
 

@@ -1,6 +1,6 @@
 """The estimator :class:`BinaryMatrixCompletion`, its fit and its files.
 
-The names are listed in ``__init__.pyi``: whoever asks a saved recommender does not need the estimator.
+The names are listed in ``__init__.pyi``: a question to a saved recommender does not need the estimator.
 """
 
 import lazy_loader

@@ -362,7 +362,7 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         self.callback = callback
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """Return the parameters and, after a fit, what was read."""
+        """Return the parameters and, after a fit, the counts of its entries."""
         text = str(super().__repr__(N_CHAR_MAX))
         if not hasattr(self, "counts_"):
             return text
@@ -608,7 +608,7 @@ def warn_of_labels(y: object) -> None:
 
 
 def fitted_on(counts: Mapping[str, int], rules: TableRules) -> str:
-    """Return what was read for a fit, in a few words."""
+    """Return the counts of labels of a fit, and the meaning of 0, as text."""
     zeros = rules.zero_text()
     text = f"fitted on {counts['likes']} likes, {counts['dislikes']} dislikes"
     return f"{text}; {zeros}" if zeros else text

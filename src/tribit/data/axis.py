@@ -308,7 +308,7 @@ class Axes(NamedTuple):
 
 
 class HasAxes:
-    """What has rows and columns: their number and the user's ids follow from ``axes_``."""
+    """An object with rows and columns: their number and the user's ids follow from ``axes_``."""
 
     axes_: Axes
 

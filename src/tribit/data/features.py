@@ -279,7 +279,7 @@ class GroupEncoder:
         if len(levels) < 2 and kind != "matrix":
             return None
         raw = cls(name, kind, levels)
-        matrix, known = raw._numbers(values)
+        matrix, known = raw.numbers(values)
         n = max(int(np.count_nonzero(known)), 1)
         means = np.asarray(matrix.sum(axis=0)) / n
         square = float(matrix.power(2).sum()) / n - float(means @ means)
@@ -290,10 +290,11 @@ class GroupEncoder:
 
     def encode(self, values: object) -> Group:
         """Return the values of some rows as numbers."""
-        matrix, known = self._numbers(values)
+        matrix, known = self.numbers(values)
         return Group(sp.csr_array(matrix * self.scale), np.array(self.means), known)
 
-    def _numbers(self, values: Any) -> tuple[sp.csr_array, NDArray[np.bool_]]:
+    def numbers(self, values: Any) -> tuple[sp.csr_array, NDArray[np.bool_]]:
+        """Return the values of some rows as numbers without scale, and the mask of rows that have a value."""
         if self.kind == "quantity":
             return _hats(values, np.array(self.levels))
         if self.kind == "tags":

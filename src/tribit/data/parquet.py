@@ -69,7 +69,7 @@ def write(path: Path, blocks: Iterable[dict[str, AnyArray]]) -> None:
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    def packed(block: dict[str, AnyArray], schema: object) -> Any:
+    def arrow_table(block: dict[str, AnyArray], schema: object) -> Any:
         try:
             return pa.table(block, schema)
         except pa.ArrowException as error:
@@ -79,14 +79,14 @@ def write(path: Path, blocks: Iterable[dict[str, AnyArray]]) -> None:
             ) from error
 
     remaining = iter(blocks)
-    first = packed(next(remaining), None)
+    first = arrow_table(next(remaining), None)
     with atomic_path(path) as temporary, pq.ParquetWriter(temporary, first.schema) as file:
         group = [first]
         for block in remaining:
             if sum(each.nbytes for each in group) >= ROW_GROUP_BYTES:
                 file.write_table(pa.concat_tables(group))
                 group = []
-            group.append(packed(block, first.schema))
+            group.append(arrow_table(block, first.schema))
         file.write_table(pa.concat_tables(group))
 
 

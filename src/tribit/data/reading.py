@@ -110,35 +110,12 @@ class Reading(TableRules):
         These rules keep guesses of the columns and of the words for likes, but not of the delimiter and encoding: the
         next file may have others.
         """
-        return self._records(path, max_size, valued=True)
+        return _read_records(self, path, max_size, valued=True)
 
     def pairs(self, path: PathLike, *, max_size: int | None = None) -> Records:
         """Return the ids of a file alone, one pair in each record; its values, if there are any, are not read."""
         plain = self if self.layout == "long" else replace(self, layout="long", row=None)
-        return plain._records(path, max_size, valued=False)
-
-    def _records(self, path: PathLike, max_size: int | None, *, valued: bool) -> Records:
-        text = {name: getattr(self, name) for name in ("delimiter", "encoding", "decimal")}
-        with open_source(path, max_size=max_size, format=self.format, **text) as (form, source):
-            if self.layout == "wide" and not form.is_matrix:
-                cells = wide_cells(self, form, source)
-            else:
-                cells = long_cells(self, form, source, valued=valued)
-        cells = without_missing(cells, self.missing)
-        labels = None
-        if valued:
-            holder: Holder = (
-                "sparse" if form.is_matrix else "dense" if self.layout == "wide" else "long"
-            )
-            cells, labels = label_cells(cells, self, holder)
-        for note in cells.notes:
-            logger.info(note)
-        # The format of a stream is not that of the files that come later.
-        ending = None if os.fspath(path) == STANDARD else self.format
-        reading = replace(self, **cells.rules, format=ending, notes=cells.notes)
-        return Records(
-            cells.rows, cells.columns, labels, cells.where, cells.source, cells.names, reading
-        )
+        return _read_records(plain, path, max_size, valued=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +139,31 @@ class Records:
         return Observations.from_checked(
             entries_from_ids(self.rows, self.columns, self.labels, self.reading, self.where)
         )
+
+
+def _read_records(rules: Reading, path: PathLike, max_size: int | None, *, valued: bool) -> Records:
+    """Return the ids of a file, with labels if it is ``valued``, and the rules by which they were read."""
+    text = {name: getattr(rules, name) for name in ("delimiter", "encoding", "decimal")}
+    with open_source(path, max_size=max_size, format=rules.format, **text) as (form, source):
+        if rules.layout == "wide" and not form.is_matrix:
+            cells = wide_cells(rules, form, source)
+        else:
+            cells = long_cells(rules, form, source, valued=valued)
+    cells = without_missing(cells, rules.missing)
+    labels = None
+    if valued:
+        holder: Holder = (
+            "sparse" if form.is_matrix else "dense" if rules.layout == "wide" else "long"
+        )
+        cells, labels = label_cells(cells, rules, holder)
+    for note in cells.notes:
+        logger.info(note)
+    # The format of a stream is not that of the files that come later.
+    ending = None if os.fspath(path) == STANDARD else rules.format
+    reading = replace(rules, **cells.rules, format=ending, notes=cells.notes)
+    return Records(
+        cells.rows, cells.columns, labels, cells.where, cells.source, cells.names, reading
+    )
 
 
 def observations_from_file(

@@ -17,7 +17,7 @@ Holder: TypeAlias = Literal["dense", "sparse", "long"]
 
 
 class ZeroMeaning(NamedTuple):
-    """What a 0 says; None where there is none and a later table decides. The note has the reason of a guess."""
+    """The meaning of a 0; None where there is none and a later table decides. The note has the reason of a guess."""
 
     zeros: Zeros | None
     note: str | None = None
@@ -32,7 +32,7 @@ def meaning_of_zero(
     name: str,
     ambiguous: Zeros | None = None,
 ) -> ZeroMeaning:
-    """Return what 0 and False mean.
+    """Return the meaning of 0 and False.
 
     ========================================================  ==============================
     the table                                                 0 and False

@@ -338,12 +338,14 @@ class Fitted(Summarised):
         )
         return with_feature_regressions(mean, (rows, columns))
 
-    def informed(self, entries: Observations) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def have_information(
+        self, entries: Observations
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return whether each row, and each column, has entries or features; entries are by position in the fit."""
         rows, columns = entries.counts
-        return self._informed_rows(rows), self.transposed._informed_rows(columns)
+        return self.rows_have_information(rows), self.transposed.rows_have_information(columns)
 
-    def _informed_rows(self, counts: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+    def rows_have_information(self, counts: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
         """Return whether each row has entries or features, whose factors are not those of an unseen row."""
         informed = counts > 0
         if self.members[0].maps[0].encoder is not None and not informed.all():

@@ -51,7 +51,7 @@ class AtRisk(NamedTuple):
     cells: Array
     prior: Array
 
-    def moved(self, x: Array, cells: Array) -> AtRisk:
+    def with_cells(self, x: Array, cells: Array) -> AtRisk:
         """Return as many events among the unobserved cells of another fit, at equal quantiles of its scores.
 
         A fit to all entries has fewer such cells than those that held some out, and higher scores in nearly the same

@@ -32,7 +32,6 @@ from tribit.model.links import Logistic
 from tribit.plots import METADATA, STYLE, check_picture, pyplot_for_files
 from tribit.randomness import RandomState, generator
 from tribit.recommender import Recommender
-from tribit.report.page import write_report
 from tribit.solvers.loop import INTERRUPTED
 
 Array = NDArray[np.floating[Any]]
@@ -132,11 +131,6 @@ def run_demo(*, random_state: RandomState = 0, shown: bool = True) -> DemoResult
         least_error=float(np.mean((probability >= 0.5)[unseen] != (signs > 0)[unseen])),
         recommender=found,
     )
-
-
-def report_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:
-    """Write the page of the default's recommender, measured on the entries that come later."""
-    write_report(result.recommender, path, result.later, title="A demonstration of tribit")
 
 
 def simulate_table(

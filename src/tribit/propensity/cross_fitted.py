@@ -74,7 +74,7 @@ class FoldModels(MaskModel):
 
         They do on average, were ``q`` the truth.
         """
-        factor = self._inverse_share(observations)
+        factor = self.inverse_share(observations)
         return replace(
             self,
             models=tuple(replace(model, scale=model.scale * factor) for model in self.models),
@@ -191,7 +191,7 @@ def cross_fitted(
     Parameters
     ----------
     observations : Observations
-        What was observed; the labels do not matter.
+        The observed entries; the labels do not matter.
     folds : int, default=5
         Number of parts, from 2 to the number of observed entries; so many fits.
     floor : float or None, default=None

@@ -56,7 +56,7 @@ def row_column(
     Parameters
     ----------
     observations : Observations
-        What was observed; the labels do not matter.
+        The observed entries; the labels do not matter.
     l2 : float, default=1.0
         Weight of the ridge penalty: 1 says that effects have a standard deviation of about 1 in log-odds. At 0 the
         expected number of observed entries of every row and column is the actual one, and none may be
@@ -200,7 +200,7 @@ def low_rank(
     Parameters
     ----------
     observations : Observations
-        What was observed; the labels do not matter.
+        The observed entries; the labels do not matter.
     rank : int, default=8
         Number of latent factors.
     l2 : float, default=5.0

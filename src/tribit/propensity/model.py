@@ -54,7 +54,7 @@ class MaskModel(ABC):
                 f"{observations.shape[0]} x {observations.shape[1]}: fit it on a mask of the same shape."
             )
 
-    def _inverse_share(self, observations: Observations) -> float:
+    def inverse_share(self, observations: Observations) -> float:
         """Return the sum of ``1 / q`` over the observed entries, as a share of all entries: 1 on average."""
         self.check_shape(observations)
         by_rows, _ = observations.sums(_InverseProbability(self))
@@ -127,7 +127,7 @@ class Propensity(MaskModel):
         They do on average, were ``q`` the truth. A model that followed the draws of its own mask gives the observed
         entries too large a ``q``, and their weights sum to less.
         """
-        return replace(self, scale=replace(self, scale=1.0)._inverse_share(observations))
+        return replace(self, scale=replace(self, scale=1.0).inverse_share(observations))
 
     def _probability(self, x: Floats) -> Floats:
         q = np.maximum(expit(x), self.floor)

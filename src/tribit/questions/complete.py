@@ -100,7 +100,7 @@ class Completed(Answer):
         return self._values(slice(None))
 
     def table(self) -> dict[str, AnyArray]:
-        """Return the whole table, wide or long."""
+        """Return the full table, wide or long."""
         check_dense(self.shape, "write it to a file, or choose some rows and columns")
         return self._table(slice(None))
 
@@ -263,7 +263,7 @@ class Complete(Question[Completed]):
         )
         known = recommender.informed_
         if self.seen is not None and seen is not None:
-            known = fitted.informed(seen)
+            known = fitted.have_information(seen)
         informed = known[0][rows], known[1][columns]
         if not (informed[0].all() and informed[1].all()):
             self._report(recommender, (rows, columns), informed)

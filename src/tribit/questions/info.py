@@ -177,9 +177,9 @@ def facts_of(recommender: FittedRecommender) -> dict[str, str]:
     facts["model"] = str(model.spec_)
     facts |= _reasons(model)
     if validation := summary.get("validation"):
-        facts["validation set"] = f"{_listed(validation)} ({validation['entries']} entries)"
+        facts["validation set"] = f"{_measures_text(validation)} ({validation['entries']} entries)"
         for name, measures in validation["baselines"].items():
-            facts[f"  baseline: {name}"] = _listed(measures)
+            facts[f"  baseline: {name}"] = _measures_text(measures)
     rho = _rho(model)
     facts["rho"] = f"{rho:.4f}" if isinstance(rho, float) else f"by entry, {rho}"
     facts["fit"] = (
@@ -200,7 +200,7 @@ def facts_of(recommender: FittedRecommender) -> dict[str, str]:
     return facts
 
 
-def _listed(measures: dict[str, Any]) -> str:
+def _measures_text(measures: dict[str, Any]) -> str:
     """Return measures with their titles."""
     return ", ".join(
         f"{metric.title} {measures[name]:.4f}"

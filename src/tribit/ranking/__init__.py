@@ -3,7 +3,7 @@
 A model of the labels estimates the preference of a row for a column, and not its exposure: whether the row would
 observe the column at all. A ranker estimates both. :class:`CandidateRanker` has the rates at which each unobserved
 entry becomes a like and a dislike; pass it to ``recommend`` beside a model, or let it recommend alone. Any object with
-the methods of :class:`Ranker` can take its place. The names are listed in ``__init__.pyi``: whoever asks a saved
+the methods of :class:`Ranker` can take its place. The names are listed in ``__init__.pyi``: a question to a saved
 recommender does not need the estimator.
 """
 

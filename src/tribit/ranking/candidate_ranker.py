@@ -30,7 +30,7 @@ class CandidateRanker(RateRanker, MatrixEstimator):
     entries that are not liked, and as events of their own. No parameter has to be tuned: ``l2`` has the least error on
     held-out entries, which the closed form gives for all of them at once.
 
-    What is kept is what was seen and the diagonals of two inverses; their tables of columns x columns are computed for
+    It keeps the observed entries and the diagonals of two inverses; their tables of columns x columns are computed for
     many rows of a matrix with up to 6,000 columns, and for others each row is solved for. With more columns the
     diagonals are estimated, to about 1%.
 

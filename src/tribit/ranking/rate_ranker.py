@@ -135,7 +135,7 @@ class RateRanker(HasAxes):
         """Return a ranker of other rows, by the regressions and coefficients as they were fitted.
 
         A row f that was not part of the fit has the scores ``f B`` of each regression: it was no target of it, so
-        nothing has to be taken out. For somebody who was, with entries that came later, that is right for every
+        nothing has to be taken out. For a row of the fit, with later entries, that is right for every
         column that the fit did not see with them; those it saw, which lists leave out, are not as if unobserved.
 
         Parameters
@@ -193,7 +193,7 @@ class RateRanker(HasAxes):
         Parameters
         ----------
         arrays : mapping
-            What :meth:`arrays` returned.
+            The arrays that :meth:`arrays` returned.
         observations : Observations
             The entries of its rows: those it was fitted on, and after them any that :meth:`append_rows` added.
         **parameters
@@ -287,7 +287,7 @@ def check_arrays(arrays: Mapping[str, Any], shape: tuple[int, int]) -> dict[str,
     Parameters
     ----------
     arrays : mapping
-        What :meth:`tribit.ranking.CandidateRanker.arrays` returned.
+        The arrays that :meth:`tribit.ranking.CandidateRanker.arrays` returned.
     shape : (int, int)
         Numbers of rows and columns of the observations that came with them.
     """

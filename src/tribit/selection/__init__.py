@@ -2,7 +2,7 @@
 
 :func:`choose` tries models on folds of the observed entries, from the simplest to more complex ones;
 ``BinaryMatrixCompletion`` calls it for every parameter that is ``"auto"`` and keeps the record as ``search_``. The
-names are listed in ``__init__.pyi``: whoever loads a model or predicts needs none of them.
+names are listed in ``__init__.pyi``: loading a model and predicting need none of them.
 """
 
 import lazy_loader

@@ -167,7 +167,7 @@ class PositiveOnlyTrials(Trials):
     def at_risk(self, best: Candidate) -> AtRisk | None:
         """Return the cells that the training part lacks, and the likes among them; None for dislikes.
 
-        The horizon of the whole table brings h of its likes, where a share ``1 - s`` of them is held out.
+        The horizon of the full data brings h of its likes, where a share ``1 - s`` of them is held out.
         """
         fold = self.folds[0]
         if fold.held_out.labels[0] < 0:
@@ -221,8 +221,9 @@ def order_losses(x: Array, labels: Labels, weights: Array) -> Array:
     """Return the losses of scores that are calibrated by the line that never falls, cross-fitted.
 
     Held-out entries are halved by turns: the line of one half is judged on the other, with half of each bin of unseen
-    cells in both. So the order counts and no more: among the cells ranked first there are always likes that nobody has
-    seen yet, which hold down their probabilities, and a straight line in the log-odds would bend the order to that.
+    cells in both. So the order counts and no more: among the cells ranked first there are always likes
+    that are not observed, which hold down their probabilities, and a straight line in the log-odds would bend the order
+    to that.
     """
     # The label of the bins is that of the last entry.
     held_out = labels != labels[-1]

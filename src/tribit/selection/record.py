@@ -241,7 +241,7 @@ class FitRecord:
     objective : float
         The objective at the solution.
     history : tuple of Iteration
-        What was known after each iteration.
+        The state after each iteration.
     backend : {"exact", "sampled"} or None
         How sums over all entries were done; None in a record that was read from a file.
     found : Search, callable or None

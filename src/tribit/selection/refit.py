@@ -168,7 +168,7 @@ def calibrate_horizon(
     """
     unit = fitted.spec.link.level(0.75)
     x, _, cells = scores_among_unobserved(fitted.factors, observations, None, unit=unit)
-    return fit_horizon(sample.moved(x, cells), unit / float(np.log(3.0))) if x.size else None
+    return fit_horizon(sample.with_cells(x, cells), unit / float(np.log(3.0))) if x.size else None
 
 
 def with_chosen_regression(

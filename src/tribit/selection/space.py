@@ -85,7 +85,7 @@ class SearchSpace:
     Attributes
     ----------
     base : ModelSpec
-        The user's own values, and first values of what is free.
+        The user's own values, and first values of the free ones.
     free : frozenset of str
         Names of the free parameters.
     min_rank : int

@@ -170,7 +170,7 @@ class Found:
     penalty : float
         The penalty at which factors vanish, where a stage has computed it.
     notes : tuple of str
-        Remarks on what was not tried, for the record.
+        Remarks on candidates that were not tried, for the record.
     """
 
     intercepts: Candidate | None = None

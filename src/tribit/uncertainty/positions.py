@@ -318,12 +318,12 @@ def _covariances(posterior: Posterior, to_rows: Array, to_columns: Array) -> tup
     """
     factors = posterior.fitted.factors.astype("float64")
     return (
-        _mapped(posterior.rows, factors.column_factors, to_rows),
-        _mapped(posterior.columns, factors.row_factors, to_columns),
+        _map_covariances(posterior.rows, factors.column_factors, to_rows),
+        _map_covariances(posterior.columns, factors.row_factors, to_columns),
     )
 
 
-def _mapped(side: RowPosterior, others: Array, axes: Array) -> Array:
+def _map_covariances(side: RowPosterior, others: Array, axes: Array) -> Array:
     """Return ``B' S_i B`` for every row, B the map from ``(u_i, a_i)`` to the bias and the position."""
     mean = np.mean(others, axis=0)
     by = np.column_stack([mean, (others - mean).T @ axes])

@@ -20,7 +20,7 @@ def sparse_times(start, stop, indptr, columns, data, first, B, shift, base, out)
     B, out : arrays of shape (n_columns, m), (n_rows, m)
         The other factor, and the product.
     shift, base : arrays of shape (n_rows,), (m,)
-        What is added to the product; nothing where they are empty.
+        Added to the product; nothing where they are empty.
     """
     m = B.shape[1]
     for i in range(start, stop):

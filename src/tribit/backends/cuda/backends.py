@@ -202,7 +202,7 @@ class DeviceBackend(Backend):
     def gradient(self, P: Any, Q: Any, *, value: bool = True) -> tuple[float, Any, Any]:
         """Return the risk (NaN unless ``value``) and its gradients in P and Q, as arrays of the kind that came.
 
-        Beside tensors the risk is one too: a number would wait for the passes before anything else is begun.
+        Beside tensors the risk is one too: a number would wait for the passes before anything else starts.
         """
         p, q = self.to_device(P), self.to_device(Q)
         values, in_P = self.half_gradient(p, q, value=value)

@@ -44,7 +44,7 @@ def dense_pass(
     squares: bool = False,
 ) -> DenseSums:
     """Return the dense term of every row of P against all of Q; values have their constant, and no linear part."""
-    if fused(loss, P, imputed):
+    if has_kernel(loss, P, imputed):
         from tribit.backends.cuda.dense_kernels import first  # noqa: PLC0415
 
         return DenseSums(*first(P, Q, loss.scale, value=value, squares=squares))
@@ -111,7 +111,7 @@ def tiles(n: int, width: int) -> list[tuple[int, int]]:
     return [(start, min(start + step, n)) for start in range(0, n, step)]
 
 
-def fused(loss: DeviceLoss, P: Tensor, imputed: Imputed | None) -> bool:
+def has_kernel(loss: DeviceLoss, P: Tensor, imputed: Imputed | None) -> bool:
     """Return whether a kernel does the pass."""
     return loss.fused and imputed is None and P.dtype == torch.float32 and launches(P)
 

@@ -39,7 +39,7 @@ def tanh(z):
 
 
 @triton.jit
-def _gathered(Q, j, inside, K: tl.constexpr, FIRST: tl.constexpr, WIDTH: tl.constexpr):
+def _gather_columns(Q, j, inside, K: tl.constexpr, FIRST: tl.constexpr, WIDTH: tl.constexpr):
     """Return columns FIRST to FIRST + WIDTH of some rows of Q, 0 beyond the last column."""
     k = FIRST + tl.arange(0, WIDTH)
     return tl.load(
@@ -62,11 +62,11 @@ def _predictors_kernel(
         e = at + tl.arange(0, ENTRIES)
         inside = e < stop
         j = tl.load(columns + e, mask=inside, other=0)
-        x = tl.sum(_gathered(Q, j, inside, K, 0, MAIN) * p[None, :], 1)
+        x = tl.sum(_gather_columns(Q, j, inside, K, 0, MAIN) * p[None, :], 1)
         if REST > 0:
             rest = MAIN + tl.arange(0, REST)
             p_rest = tl.load(P + row * K + rest, mask=rest < K, other=0.0)
-            x += tl.sum(_gathered(Q, j, inside, K, MAIN, REST) * p_rest[None, :], 1)
+            x += tl.sum(_gather_columns(Q, j, inside, K, MAIN, REST) * p_rest[None, :], 1)
         tl.store(out + e, x, mask=inside)
 
 
@@ -84,13 +84,13 @@ def _sums_kernel(
         e = at + tl.arange(0, ENTRIES)
         inside = e < stop
         j = tl.load(columns + e, mask=inside, other=0)
-        q = _gathered(Q, j, inside, K, 0, MAIN)
+        q = _gather_columns(Q, j, inside, K, 0, MAIN)
         if VALUES:
             v = tl.load(values + e, mask=inside, other=0.0)
             q *= v[:, None]
         total += q
         if REST > 0:
-            r = _gathered(Q, j, inside, K, MAIN, REST)
+            r = _gather_columns(Q, j, inside, K, MAIN, REST)
             if VALUES:
                 r *= v[:, None]
             total_rest += r
@@ -123,10 +123,10 @@ def _logistic_kernel(
         j = tl.load(columns + e, mask=inside, other=0)
         even = tl.load(a + e, mask=inside, other=0.0)
         odd = tl.load(b + e, mask=inside, other=0.0)
-        q = _gathered(Q, j, inside, K, 0, MAIN)
+        q = _gather_columns(Q, j, inside, K, 0, MAIN)
         z = tl.sum(q * p[None, :], 1)
         if REST > 0:
-            r = _gathered(Q, j, inside, K, MAIN, REST)
+            r = _gather_columns(Q, j, inside, K, MAIN, REST)
             z += tl.sum(r * p_rest[None, :], 1)
         first = even * tanh(z) - odd
         total += first[:, None] * q
@@ -156,7 +156,7 @@ def _blocks_kernel(
         inside = e < stop
         j = tl.load(columns + e, mask=inside, other=0)
         w = tl.load(weights + e, mask=inside, other=0.0)
-        q = _gathered(Q, j, inside, K, 0, WIDTH)
+        q = _gather_columns(Q, j, inside, K, 0, WIDTH)
         total = tl.dot(tl.trans(q * w[:, None]), q, total, input_precision=PRECISION)
     k = tl.arange(0, WIDTH)
     place = tl.program_id(0).to(tl.int64) * K * K
@@ -210,7 +210,7 @@ def row_sums(layout: DeviceLayout, values: Tensor | None, Q: Tensor) -> Tensor:
             given, Q, layout.starts, layout.stops, layout.columns, parts,
             **_cut(K), ENTRIES=ENTRIES, VALUES=values is not None, num_warps=_warps(K),
         )  # fmt: skip
-    return _reduced(parts, layout, 0, layout.shape[0])
+    return _sum_parts(parts, layout, 0, layout.shape[0])
 
 
 def logistic(
@@ -229,8 +229,8 @@ def logistic(
             **_cut(K), ENTRIES=ENTRIES, VALUE=value, num_warps=_warps(K),
         )  # fmt: skip
     rows = layout.shape[0]
-    values = _reduced(lost, layout, 0, rows)[:, 0] if value else None
-    return values, _reduced(parts, layout, 0, rows)
+    values = _sum_parts(lost, layout, 0, rows)[:, 0] if value else None
+    return values, _sum_parts(parts, layout, 0, rows)
 
 
 def blocks(layout: DeviceLayout, weights: Tensor, Q: Tensor, start: int, stop: int) -> Tensor:
@@ -245,10 +245,10 @@ def blocks(layout: DeviceLayout, weights: Tensor, Q: Tensor, start: int, stop: i
             weights, Q, layout.starts, layout.stops, layout.columns, parts, here.start,
             K=K, WIDTH=width, ENTRIES=ENTRIES, PRECISION="tf32", num_warps=4 if width <= 64 else 8,
         )  # fmt: skip
-    return _reduced(parts.view(n, K * K), layout, start, stop).view(-1, K, K).to(Q.dtype)
+    return _sum_parts(parts.view(n, K * K), layout, start, stop).view(-1, K, K).to(Q.dtype)
 
 
-def _reduced(parts: Tensor, layout: DeviceLayout, start: int, stop: int) -> Tensor:
+def _sum_parts(parts: Tensor, layout: DeviceLayout, start: int, stop: int) -> Tensor:
     """Return the sums of the parts of each row from ``start`` to ``stop``; 0 for a row without entries."""
     width = parts.shape[1]
     found = torch.empty((stop - start, width), dtype=parts.dtype, device=parts.device)

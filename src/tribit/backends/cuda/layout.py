@@ -37,7 +37,7 @@ class DeviceLayout:
     """
 
     def __init__(self, rows: Places, columns: Places, shape: tuple[int, int]) -> None:
-        self._sort(_tensor(rows), _tensor(columns), shape)
+        self.sort(_tensor(rows), _tensor(columns), shape)
 
     @classmethod
     def both(
@@ -46,11 +46,12 @@ class DeviceLayout:
         """Return the layouts of a matrix and of its transpose: the positions are copied once."""
         i, j = _tensor(rows), _tensor(columns)
         own, other = cls.__new__(cls), cls.__new__(cls)
-        own._sort(i, j, shape)
-        other._sort(j, i, shape[::-1])
+        own.sort(i, j, shape)
+        other.sort(j, i, shape[::-1])
         return own, other
 
-    def _sort(self, i: torch.Tensor, j: torch.Tensor, shape: tuple[int, int]) -> None:
+    def sort(self, i: torch.Tensor, j: torch.Tensor, shape: tuple[int, int]) -> None:
+        """Set the layout to that of entries in any order."""
         order = torch.argsort(i.long() * shape[1] + j, stable=True)
         self._set(i[order].contiguous(), j[order].contiguous(), shape)
         self.order = order.int() if order.numel() < 2**31 else order

@@ -32,7 +32,7 @@ class DeviceSide:
     a, b : tensor of shape (n_entries,)
         Their weights, as :meth:`tribit.backends.losses.WeightedLoss.weights` puts them.
     bounds : tensor of shape (n_entries,) or None
-        Upper bounds of what they add to the curvature.
+        Upper bounds of their part of the curvature.
     expected : tensor of shape (n_entries,) or None
         Their expected labels, where a model imputes every entry.
     """
@@ -97,7 +97,7 @@ def blocks(layout: DeviceLayout, weights: Tensor, Q: Tensor, start: int, stop: i
     return total
 
 
-def corrected(
+def correction_sums(
     side: DeviceSide, loss: DeviceLoss, P: Tensor, Q: Tensor, *, value: bool
 ) -> tuple[Tensor | None, Tensor]:
     """Return the value of each row in float64 (None unless asked for) and ``sum_j first_ij q_j``, without units."""

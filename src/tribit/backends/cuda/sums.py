@@ -26,7 +26,7 @@ class CudaSparseBackend(DeviceBackend):
     def half_gradient(self, P: Tensor, Q: Tensor, *, value: bool) -> tuple[Tensor | None, Tensor]:
         """Return the risk of each row in float64 (None unless asked for) and the gradient in P."""
         loss = self.tensors
-        values, sums = observed.corrected(self.side, loss, P, Q, value=value)
+        values, sums = observed.correction_sums(self.side, loss, P, Q, value=value)
         return values, sums * (loss.unit * loss.slope)
 
     def rows(self, P: Tensor, Q: Tensor, free: int, *, exact: bool, value: bool) -> DeviceRows:  # noqa: ARG002
@@ -118,7 +118,7 @@ class CudaTileBackend(DeviceBackend):
         """Return values, gradients and the mean of ``t^2``: dense term, corrections and closed sums."""
         loss = self.tensors
         found = dense.dense_pass(loss, P, Q, self._own_imputation, value=value, squares=squares)
-        corrections, sums = observed.corrected(self.side, loss, P, Q, value=value)
+        corrections, sums = observed.correction_sums(self.side, loss, P, Q, value=value)
         total = Q.sum(0, dtype=torch.float64)
         gradients = (found.sums + sums) * (loss.unit * loss.slope)
         gradients += (loss.first_constant * total).to(P.dtype)
