@@ -2,9 +2,11 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from report_models import Parsed, bundle, draw
+from tribit import BinaryMatrixCompletion, Recommender
 from tribit.data.reading import Reading
 from tribit.report import make_report
 from tribit.report.wording import Wording, noun, plural, with_article
@@ -74,3 +76,17 @@ def test_a_page_uses_the_headings_of_the_table_everywhere():
         "column": "film",
         "columns": "films",
     }
+
+
+def test_every_measure_and_hyperparameter_of_a_page_is_explained():
+    train, test = draw((40, 30), 0.5).split(0.3, random_state=0)
+    likes = draw((30, 25))
+    likes = likes.take(np.flatnonzero(likes.labels > 0))
+    options = {"rank": 2, "l2": 1.0, "l2_intercept": 1.0, "search": False, "random_state": 0}
+    of_likes = Recommender(BinaryMatrixCompletion((0, 1, 0), **options), random_state=0).fit(likes)
+    for fitted, held_out in ((bundle(train), test), (of_likes, None)):
+        facts = make_report(fitted, held_out).facts
+        titles = {each["title"] for each in facts["measures"]["rows"]}
+        assert titles
+        assert titles | set(facts["measures"]["baselines"]) <= set(facts["terms"]["measures"])
+        assert {"rank", "l2", "l2_intercept"} <= set(facts["terms"]["hyperparameters"])

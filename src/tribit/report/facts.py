@@ -37,6 +37,8 @@ from tribit.report.wording import (
     describe_lists,
     describe_quality,
     describe_search,
+    hyperparameter_terms,
+    measure_terms,
     names_at,
     with_article,
 )
@@ -102,6 +104,10 @@ def page_facts(
         "opening": [text for text in opening if text],
         "notes": trial.notes,
         "measures": measures_facts(found, words),
+        "terms": {
+            "measures": measure_terms(found, _titles(found, words), words),
+            "hyperparameters": hyperparameter_terms(model.spec_, words),
+        },
         "beside": beside_facts(found, words),
         "kept": kept_facts(recommender.evaluation_, words),
         "data": table,

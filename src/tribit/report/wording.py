@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from scipy.special import ndtri
@@ -41,6 +41,19 @@ MAX_HEAD_SHARE = 0.3
 #: Minimum number of test entries to show the calibration error: with fewer, ten bins have under 20 entries each, and
 #: most of the error is sampling noise.
 MIN_FOR_CALIBRATION = 200
+
+#: Meaning of each measure of an evaluation, in a line.
+MEANINGS = {
+    "error_rate": "share of test entries whose more probable label is wrong; lower is better",
+    "log_loss": "mean of -log P(observed label), large for confident errors; lower is better",
+    "auc": "how often a random like is ranked above a random dislike; 0.5 is a random order, 1 perfect",
+    "calibration_error": "mean distance between predicted probabilities and shares of likes, in ten bins",
+    "ndcg": "order of the test entries of each {row}, in which likes at the top count most; 1 is perfect",
+    "lists_ndcg": "the same for top-N lists, with test likes as likes and all else as misses",
+    "lists_dislikes_per_like": "test dislikes shown for each test like shown, over all lists",
+    "unseen_auc": "how often a test entry is ranked above an unseen pair; 0.5 is a random order, 1 perfect",
+    "unseen_average_precision": "mean share of test entries among the pairs ranked as high as a test entry",
+}
 
 Facts = Mapping[str, Any]
 
@@ -292,6 +305,42 @@ def describe_choice(search: Search) -> str:
         text += f"; that of {second.settings.family} is {second.score:.4f}, {share} "
         text += "more" if gap >= 0 else "less: too little to prefer a more complex model"
     return text
+
+
+def measure_terms(found: Evaluation, titles: Mapping[str, str], words: Wording) -> dict[str, str]:
+    """Return the meaning of the measures by title, and those of the baselines and of the interval."""
+    measures = found.measures()
+    terms = {
+        titles[name]: meaning.format(row=words.row)
+        for name, meaning in MEANINGS.items()
+        if measures.get(name) is not None
+    }
+    if found.intervals:
+        terms[f"{100 * found.level:g}% interval"] = (
+            f"range of the measure for other samples of {words.rows} of this size"
+        )
+    if BASE_RATE in found.baselines:
+        terms["base rate"] = "share of likes, predicted for every pair: the simplest baseline"
+    if BIASES in found.baselines:
+        terms[words.biases] = (
+            f"baseline with one number for each {words.row} and each {words.column}, without tastes"
+        )
+    return terms
+
+
+def hyperparameter_terms(spec: ModelSpec, words: Wording) -> dict[str, str]:
+    """Return the meaning of the hyperparameters that the text of a model names."""
+    named = set(re.findall(r"\w+", str(spec)))
+
+    def said(text: str) -> str:
+        text = re.sub(r"\b(rows?|columns?)\b", lambda found: words.noun(found[0]), text)
+        return text.replace(" [auto]", "").rstrip(".")
+
+    return {
+        each.name: said(str(each.metadata["help"]))
+        for each in fields(spec)
+        if each.name in named and "help" in each.metadata
+    }
 
 
 def describe_limits(
