@@ -106,7 +106,7 @@ class FittedRecommender(HasAxes):
         return self.axes_.mask(seen, "seen has")
 
     @cached_property
-    def informed_(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def have_information_(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Whether each row, and each column, has entries or features; true where no entries are known."""
         if self.seen_ is None:
             rows, columns = (np.ones(size, dtype=bool) for size in self.shape_)
@@ -226,7 +226,7 @@ class FittedRecommender(HasAxes):
     ) -> Self:
         self.model_, self.ranker_, self.seen_, self.summary_ = model, ranker, seen, summary
         self.evaluation_ = evaluated
-        for name in ("seen_mask_", "informed_", "top_n_"):  # cached for another fit
+        for name in ("seen_mask_", "have_information_", "top_n_"):  # cached for another fit
             self.__dict__.pop(name, None)
         return self
 

@@ -275,7 +275,7 @@ class RhoOfRow:
     row: int
 
     def rho_at(self, rows: Integers, columns: Integers) -> Array:
-        """Return the probabilities at the columns, whatever the rows."""
+        """Return the probabilities at the columns, for any rows."""
         shape = np.broadcast_shapes(np.shape(rows), np.shape(columns))
         places = np.broadcast_to(columns, shape).ravel()
         return np.asarray(self.rho.rho_at(np.full(places.size, self.row), places)).reshape(shape)

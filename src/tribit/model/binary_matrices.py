@@ -82,7 +82,7 @@ class BinaryRows:
     def times(self, matrix: Vector) -> Vector:
         """Return the product with a matrix.
 
-        Its rows are added in the order of the ones, so that a row has the same bits whatever rows are beside it.
+        Its rows are added in the order of the ones, so that a row has the same bits beside any other rows.
         """
         if self.shape[0] == 1 and self.columns.size <= MAX_ROWS_ADDED_IN_PYTHON:
             total = np.zeros((1, matrix.shape[1]))

@@ -71,7 +71,7 @@ class CompletedCells:
                 f"{parameter('what', 'probability')} or {parameter('what', 'sign')}."
             )
 
-    def observed(self, rows: object, columns: object) -> sp.coo_array:
+    def observed_labels(self, rows: object, columns: object) -> sp.coo_array:
         """Return the observed labels in a block, of some rows and columns by position or slice."""
         assert self.labels is not None
         return self.labels[rows][:, columns].tocoo()
@@ -84,6 +84,6 @@ class CompletedCells:
         if self.what == "sign":
             values = np.where(values >= self.threshold, 1.0, -1.0)
         if self.labels is not None:
-            known = self.observed(rows, columns)
+            known = self.observed_labels(rows, columns)
             values[known.coords] = known.data > 0 if self.what == "probability" else known.data
         return values

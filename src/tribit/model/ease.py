@@ -315,7 +315,7 @@ def regressible(shape: tuple[int, int], rank: int) -> bool:
 def regression_factors(observations: Observations) -> Factors:
     """Return factors of ``F B`` along the smaller side.
 
-    F is 1 where entries were observed, whatever their label. The regression is negative where dislikes were.
+    F is 1 where entries were observed, likes or dislikes. The regression is negative where dislikes were.
     """
     observations = observations.here()  # no more than MAX_REGRESSION_CELLS, as the factors have
     d1, d2 = observations.shape

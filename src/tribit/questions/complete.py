@@ -140,7 +140,7 @@ class Completed(Answer):
         """Return the size, and the numbers of observed and of empty cells."""
         found = {"cells": f"{self.shape[0]} x {self.shape[1]}"}
         if self.cells.labels is not None:
-            kept = self.cells.observed(self.rows, self.columns).nnz
+            kept = self.cells.observed_labels(self.rows, self.columns).nnz
             found["observed"] = f"{kept}{skipped_remark(self.n_skipped)}"
         if not all(side.all() for side in self.informed):
             rows, columns = (int(np.count_nonzero(~side)) for side in self.informed)
@@ -194,7 +194,7 @@ class Completed(Answer):
         if self.marked:
             basis[~np.logical_and.outer(of_rows, of_columns)] = NONE
         if self.cells.labels is not None:
-            basis[self.cells.observed(self.rows[part], self.columns).coords] = OBSERVED
+            basis[self.cells.observed_labels(self.rows[part], self.columns).coords] = OBSERVED
         pairs = np.repeat(ids, self.columns.size), np.tile(self.column_ids, ids.size)
         found = {self.cells.what: values.ravel(), "basis": basis.ravel()}
         return with_ids(names, pairs, found)
@@ -261,7 +261,7 @@ class Complete(Question[Completed]):
             self._places(recommender, side, ids)
             for side, ids in enumerate((self.rows, self.columns))
         )
-        known = recommender.informed_
+        known = recommender.have_information_
         if self.seen is not None and seen is not None:
             known = fitted.have_information(seen)
         informed = known[0][rows], known[1][columns]

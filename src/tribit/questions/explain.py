@@ -69,7 +69,7 @@ class Explain(Question[Explanation]):
         for side, (axis, given) in enumerate(zip(axes, (row, self.column), strict=True)):
             places = find_or_warn(recommender, side, given, self.unknown, answered)
             known = bool((places >= 0).all())
-            informed.append(int(known and recommender.informed_[side][places].all()))
+            informed.append(int(known and recommender.have_information_[side][places].all()))
             ids.append(axis.names(places))
             if not known:
                 strangers = axis_of_strangers(axis, distinct_at(given, np.flatnonzero(places < 0)))
@@ -81,7 +81,7 @@ class Explain(Question[Explanation]):
 
 
 def _with_unknown(fitted: Fitted, side: int, strangers: Axis) -> Fitted:
-    """Return a fit with rows (or columns) of which nothing is known."""
+    """Return a fit with rows (or columns) without entries or features."""
     axes = (strangers, fitted.axes.columns) if side == 0 else (fitted.axes.rows, strangers)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TribitWarning)  # the answer has its basis

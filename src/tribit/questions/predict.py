@@ -169,7 +169,8 @@ def predictions(
     fitted = recommender.model_.fitted_
     known = places[0] >= 0, places[1] >= 0
     informed = [
-        k & each[at] for k, each, at in zip(known, recommender.informed_, places, strict=True)
+        k & each[at]
+        for k, each, at in zip(known, recommender.have_information_, places, strict=True)
     ]
     # Position -1 is the last row or column: the one for unknown ids.
     everywhere = known[0].all() and known[1].all()

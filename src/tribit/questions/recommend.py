@@ -103,7 +103,9 @@ class Recommend(Question[Recommendations]):
         if self.level is not None:
             fitted = recommender.model_.fitted_
             found = with_intervals(found, fitted, recommender.seen_, places, self.level)
-        basis = np.where(recommender.informed_[0][places] & ~unknown, BY_MODEL, BY_POPULARITY)
+        basis = np.where(
+            recommender.have_information_[0][places] & ~unknown, BY_MODEL, BY_POPULARITY
+        )
         return replace(found, basis=basis, n_skipped=n_skipped, names=recommender.headings)
 
     def lists(

@@ -91,7 +91,7 @@ class PositiveOnlyTrials(Trials):
         return False
 
     def early_stopping_fold(self, fold: Fold) -> None:
-        """Return None: held-out entries of one label alone prefer whatever is larger."""
+        """Return None: held-out entries of one label alone prefer larger scores."""
 
     def held_out_entries(self, candidate: Candidate) -> HeldOut:
         """Return the held-out scores of a candidate and those of all unseen cells, labels and weights."""

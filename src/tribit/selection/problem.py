@@ -4,7 +4,7 @@
                                      +  l2_intercept / 2 (|a|^2 + |c|^2)
     subject to                       |X|_max <= radius  (or |X|_* <= radius),   |U V'|_inf <= alpha
 
-PN alone is bounded below whatever X is. A mixture is not, unless ``rho = 0``: PU rewards an observed like by
+PN alone is bounded below for any X. A mixture is not, unless ``rho = 0``: PU rewards an observed like by
 ``rho / (1 - rho)`` times the log-odds, without limit. Where unobserved entries count, a radius or an alpha is therefore
 needed, and it bounds the intercepts too. Features (:mod:`tribit.model.features`) tie rows to one another, so that no
 row can be projected on its own: with them the objective has a smooth bound (:mod:`tribit.backends.soft_bounds`) and
@@ -201,7 +201,7 @@ def _like_level(
 
 
 def _check_learnable(observations: Observations, risk: Risk) -> None:
-    """Refuse PU without likes and NU without dislikes: the risk is then the same whatever was observed."""
+    """Refuse PU without likes and NU without dislikes: the risk is then the same for any observed entries."""
     for weight, count, name, what in (
         (risk.pu, observations.n_likes, "PU", "likes"),
         (risk.nu, observations.n_dislikes, "NU", "dislikes"),

@@ -1,6 +1,6 @@
 """Backends of a GPU, through PyTorch and Triton (``pip install "tribit[gpu]"``).
 
-The classes here are what the registry names: nothing of PyTorch is imported before one of them is built. The arithmetic
+The registry names the classes here: nothing of PyTorch is imported before one of them is built. The arithmetic
 is in :mod:`tribit.backends.cuda.sums`.
 """
 

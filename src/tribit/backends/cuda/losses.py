@@ -43,7 +43,7 @@ class DeviceLoss:
         """Return the terms of every entry; ``expected`` labels where a model imputes them."""
         raise NotImplementedError
 
-    def observed(self, z: Tensor, a: Tensor, b: Tensor, *, value: bool, second: bool) -> Terms:
+    def corrections(self, z: Tensor, a: Tensor, b: Tensor, *, value: bool, second: bool) -> Terms:
         """Return the corrections of observed entries, the value in float64 and not in units."""
         raise NotImplementedError
 
@@ -76,7 +76,7 @@ class LogisticTensors(DeviceLoss):
                 found -= expected * z
         return Terms(found, t if expected is None else t - expected, 1 - t * t if second else None)
 
-    def observed(self, z: Tensor, a: Tensor, b: Tensor, *, value: bool, second: bool) -> Terms:
+    def corrections(self, z: Tensor, a: Tensor, b: Tensor, *, value: bool, second: bool) -> Terms:
         """Return ``unit (a log(2 cosh z) - b z)``, ``a t - b`` and ``a (1 - t^2)``."""
         t = torch.tanh(z)
         found = None
@@ -106,7 +106,7 @@ class ProbitTensors(DeviceLoss):
             )
         return self._weighted_terms(z, nu, pu, value, second)
 
-    def observed(self, z: Tensor, a: Tensor, b: Tensor, *, value: bool, second: bool) -> Terms:
+    def corrections(self, z: Tensor, a: Tensor, b: Tensor, *, value: bool, second: bool) -> Terms:
         """Return ``a l(x, +1) + b l(x, -1)`` and its derivatives."""
         found = self._weighted_terms(z, a, b, False, second)
         if not value:

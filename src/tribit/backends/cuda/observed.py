@@ -105,7 +105,7 @@ def correction_sums(
         values, sums = kernels.logistic(side.layout, side.a, side.b, P * loss.scale, Q, value=value)
         return (None if values is None else values * loss.unit), sums
     z = predictors(side.layout, P, Q) * loss.scale
-    found = loss.observed(z, side.a, side.b, value=value, second=False)
+    found = loss.corrections(z, side.a, side.b, value=value, second=False)
     values = None if found.value is None else totals(side.layout, found.value)
     return values, row_sums(side.layout, found.first, Q)
 
@@ -115,6 +115,6 @@ def curvature_weights(
 ) -> Tensor:
     """Return the curvature of each entry, nowhere negative with the dense term, without units."""
     z = predictors(side.layout, P, Q) * loss.scale
-    second = loss.observed(z, side.a, side.b, value=False, second=True).second
+    second = loss.corrections(z, side.a, side.b, value=False, second=True).second
     assert second is not None
     return loss.bent(z, second, side.expected) if dense else torch.clamp(second, min=0)
