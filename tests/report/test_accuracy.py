@@ -7,6 +7,8 @@ import pytest
 from sklearn.metrics import auc, precision_recall_curve, roc_auc_score, roc_curve
 
 from report_models import Parsed, bundle, draw
+from tribit.evaluation.held_out import fit_biases
+from tribit.metrics.entries import calibration_error, ndcg_of_rows
 from tribit.report import make_report
 from tribit.report.accuracy import MAX_CURVE_POINTS, curve_facts
 
@@ -93,3 +95,16 @@ def test_all_facts_are_in_the_page_for_the_download(report):
     assert data["accuracy"]["groups"]["row"][0]["error_rate"] == pytest.approx(
         report.facts["accuracy"]["groups"]["row"][0]["error_rate"], rel=1e-4
     )
+
+
+def test_baselines_have_a_calibration_error_and_biases_an_ndcg(report, parts):
+    train, test = parts
+    rate = (train.n_likes + 1) / (len(train) + 2)
+    rows = {each["title"]: each["baselines"] for each in report.facts["measures"]["rows"]}
+    constant, of_biases = rows["calibration error"]
+    assert constant == pytest.approx(abs(np.mean(test.labels > 0) - rate))
+    scores = fit_biases(train).scores_
+    likely = scores.probability(scores.x(test.rows, test.columns))
+    assert of_biases == pytest.approx(calibration_error(likely, test.labels))
+    order = np.mean(ndcg_of_rows(test.rows, likely, test.labels))
+    assert rows["NDCG of a row's entries"] == [None, pytest.approx(order)]

@@ -9,8 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.data.axis import Positions
-from tribit.evaluation.held_out import BIASES, base_rate_scores, fit_biases
-from tribit.metrics.entries import interval, label_weights, standard_error
+from tribit.evaluation.held_out import BASE_RATE, BIASES, base_rate_scores, fit_biases
+from tribit.metrics.entries import (
+    calibration_error,
+    interval,
+    label_weights,
+    ndcg_of_rows,
+    standard_error,
+)
 from tribit.report.trial import LEVEL
 
 if TYPE_CHECKING:
@@ -33,14 +39,21 @@ def accuracy_facts(trial: Trial) -> dict[str, Any] | None:
     if labels.min() == labels.max():
         return None
     likely = {"model": np.asarray(trial.probabilities, dtype=np.float64)}
+    beside: dict[str, dict[str, float]] = {}
     sides = {}
     train = trial.train
     if train is not None:
         if train.n_likes and train.n_dislikes:
             biases = fit_biases(train).scores_
             likely[BIASES] = np.asarray(biases.probability(biases.x(rows, columns)), np.float64)
+            order = ndcg_of_rows(rows, likely[BIASES], labels)
+            beside[BIASES] = {"calibration_error": calibration_error(likely[BIASES], labels)}
+            if order.size:
+                beside[BIASES]["ndcg"] = float(np.mean(order))
         curve, x = base_rate_scores(train, labels.size)
-        rate = errors_of(curve.probability(x), labels)
+        constant = np.asarray(curve.probability(x), dtype=np.float64)
+        rate = errors_of(constant, labels)
+        beside[BASE_RATE] = {"calibration_error": calibration_error(constant, labels)}
         for side, places, counts in zip(
             ("row", "column"), (rows, columns), train.counts, strict=True
         ):
@@ -53,6 +66,7 @@ def accuracy_facts(trial: Trial) -> dict[str, Any] | None:
             for label, sign in (("likes", 1), ("dislikes", -1))
         },
         "groups": sides,
+        "baselines": beside,
     }
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -93,6 +93,10 @@ def page_facts(
         describe_lists(found, words),
         describe_search(model.search_, model.spec_),
     ]
+    accuracy = accuracy_facts(trial)
+    # Of the same entries: those with unknown ids are in the evaluation alone.
+    same = accuracy is not None and len(trial.held_out) == found.n_entries
+    beside = accuracy["baselines"] if accuracy is not None and same else {}
     ranked = trial.ranker is not None
     limits = describe_limits(table, found, model, words, ranked=ranked)
     return {
@@ -103,7 +107,7 @@ def page_facts(
         "event": probability_name(model.fitted_.meaning),
         "opening": [text for text in opening if text],
         "notes": trial.notes,
-        "measures": measures_facts(found, words),
+        "measures": measures_facts(found, words, beside),
         "terms": {
             "measures": measure_terms(found, _titles(found, words), words),
             "hyperparameters": hyperparameter_terms(model.spec_, words),
@@ -112,7 +116,7 @@ def page_facts(
         "kept": kept_facts(recommender.evaluation_, words),
         "data": table,
         "calibration": reliability_facts(trial),
-        "accuracy": accuracy_facts(trial),
+        "accuracy": accuracy,
         "tenths": () if found.unseen is None else found.unseen.tenths,
         "trade_off": trade_off_facts(trial),
         "search": search,
@@ -124,15 +128,20 @@ def page_facts(
     }
 
 
-def measures_facts(found: Evaluation, words: Wording) -> Facts:
-    """Return the measures of the model, with intervals, and of the baselines."""
+def measures_facts(
+    found: Evaluation, words: Wording, beside: Mapping[str, Mapping[str, float]] | None = None
+) -> Facts:
+    """Return the measures of the model, with intervals, and of the baselines; ``beside`` has further ones of these."""
     titles = _titles(found, words)
+    theirs = [
+        {**(beside or {}).get(name, {}), **each.measures} for name, each in found.baselines.items()
+    ]
     rows = [
         {
             "title": titles[name],
             "value": value,
             "interval": found.intervals.get(name),
-            "baselines": [each.measures.get(name) for each in found.baselines.values()],
+            "baselines": [each.get(name) for each in theirs],
         }
         for name, value in found.measures().items()
         if name != "accuracy"
