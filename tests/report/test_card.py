@@ -59,7 +59,10 @@ def test_tables_commands_and_the_file_are_on_the_page(run, tmp_path, monkeypatch
     update = ["update", "m", "more.csv", "-o", "m"]
     for command in (fit, update, ["report", "m", "-o", "page.html"]):
         assert run(*command)[0] == 0
-    commands = [shlex.join(["tribit", *each]) for each in (fit, update)]
+    commands = [
+        shlex.join(["tribit", *("MODEL" if word == "m" else word for word in each)])
+        for each in (fit, update)
+    ]
     kept = Recommender.load("m").summary_["origin"]
     assert kept == {"files": ["my votes.csv", "more.csv"], "commands": commands}
     words = Parsed((tmp_path / "page.html").read_text(encoding="utf-8")).words

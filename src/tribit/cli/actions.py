@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -127,14 +128,20 @@ def fit_on_cluster(
     return recommender
 
 
-def note_origin(recommender: Recommender, file: str | os.PathLike[str], command: str) -> None:
-    """Add a table and the command that read it to the facts about the data, which a saved recommender keeps."""
+def note_origin(
+    recommender: Recommender, file: PathLike, command: list[str], *models: Path
+) -> None:
+    """Add a table and the command that read it to the facts about the data, which a saved recommender keeps.
+
+    Paths of models are MODEL: equal fits give equal files, whatever their names.
+    """
     name = os.fspath(file)
+    words = ["MODEL" if Path(word) in models else word for word in command]
     known = recommender.summary_.get("origin", {"files": [], "commands": []})
     name = "standard input" if name == STANDARD else Path(name).name
     recommender.summary_["origin"] = {
         "files": [*known["files"], name],
-        "commands": [*known["commands"], command],
+        "commands": [*known["commands"], shlex.join(words)],
     }
 
 
@@ -144,7 +151,7 @@ def update_file(
     out: Path,
     tables: tuple[Path | None, ...],
     rules: dict[str, Any],
-    command: str,
+    command: list[str],
 ) -> tuple[Recommender, Recommender]:
     """Write a recommender with the entries of a further table; return the one before and the new one."""
     before = Recommender.load(model)
@@ -153,7 +160,7 @@ def update_file(
     after = Incorporate(records, *features).apply(before)
     if origin := before.summary_.get("origin"):
         after.summary_["origin"] = origin
-        note_origin(after, file, command)
+        note_origin(after, file, command, model, out)
     after.save(out)
     return before, after
 

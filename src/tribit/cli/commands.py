@@ -170,7 +170,7 @@ def fit(
         finished = model.stop_reason_ != INTERRUPTED and evaluated
         if not (finished or keep_partial):
             raise KeyboardInterrupt
-        note_origin(bundle, file, context.meta[COMMAND])
+        note_origin(bundle, file, context.meta[COMMAND], out)
         bundle.save(out)
     except (KeyboardInterrupt, StoppedError):
         hint = (

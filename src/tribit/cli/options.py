@@ -5,7 +5,6 @@ They are made when they are first needed: the library takes half a second to imp
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
 from inspect import Parameter
@@ -29,14 +28,14 @@ from tribit.errors import quoted
 Parameters = list[Parameter]
 
 
-#: Name of the command as it was typed, in the context of a command.
+#: Name of the words of the command, in the context of a command.
 COMMAND = "tribit.command"
 
 
 class LazyCommand(TyperCommand):
     """A command with groups of further options; ``context.obj`` has their values by group.
 
-    ``context.meta[COMMAND]`` is the command as it was typed.
+    ``context.meta[COMMAND]`` has the words of the command as they were typed.
     """
 
     groups: ClassVar[Mapping[str, Callable[[], Parameters]]] = MappingProxyType({})
@@ -77,7 +76,7 @@ class LazyCommand(TyperCommand):
                 expanded += _split_numbers(expanded[-1], argument, several[expanded[-1]])
             else:
                 expanded.append(argument)
-        ctx.meta[COMMAND] = shlex.join(["tribit", ctx.info_name, *args])
+        ctx.meta[COMMAND] = ["tribit", ctx.info_name, *args]
         return super().parse_args(ctx, expanded)
 
     def invoke(self, ctx: Any) -> Any:
