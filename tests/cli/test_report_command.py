@@ -56,7 +56,8 @@ def test_a_page_of_a_test_is_the_library_s(run, here, tmp_path):
     code, out, err = run("report", "model.tribit", "--test", "test.csv", "-o", "page.html")
     assert (code, err) == (0, "")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert page == make_report(Recommender.load("model.tribit"), here).html
+    expected = make_report(Recommender.load("model.tribit"), here, model_file="model.tribit")
+    assert page == expected.html
     assert re.search(rf"evaluated on +{len(here)} entries of the test set\n", out)
     size = len(page.encode()) / 1000
     assert f"page.html ({size:.0f} kB)" in out
