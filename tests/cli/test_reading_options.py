@@ -75,7 +75,7 @@ CASES = {
     "own words": (
         "r.csv",
         table("super", "meh"),
-        [*NAMES, "--like", "fine, super", "--dislike", "meh,bah"],
+        [*NAMES, "--like", "super, Super", "--dislike", "meh"],
         [],
     ),
     "signs": ("r.csv", table("+", "-"), [*NAMES, "--like", "+", "--dislike", "-"], []),

@@ -178,7 +178,7 @@ def test_a_matrix_in_a_frame_is_read():
         (([[1, -1], [0, 1]],), {"like_at": 4}, "row 0, column 1 .* labels .* no ratings for like_at=4"),
         ((STARS,), NAMES, "if they count plays or purchases, leave the values out"),
         ((table(["1_0", "1", "1", "1", "1"]),), NAMES, "the value '1_0' in column 'v' is not a number"),
-        ((table(["a", "b", "a", "c", "d"]),), NAMES | {"like": "x"}, "No value in column 'v' of the frame is a like"),
+        ((table(["a", "b", "a", "c", "d"]),), NAMES | {"like": "x"}, "No value in column 'v' of the frame is 'x'; the"),
     ],
 )  # fmt: skip
 def test_what_is_refused_at_the_fit(arguments, rules, match):

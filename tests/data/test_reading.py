@@ -8,8 +8,10 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from tribit import BinaryMatrixCompletion
 from tribit.data import text_formats
 from tribit.data.reading import Reading, observations_from_file
 from tribit.data.sources import Lines
@@ -93,7 +95,38 @@ def test_words_that_are_given(write):
     assert found.labels.tolist() == [1, -1, 1]
     assert found.reading.notes == ()
     stars = replace(LONG, like=(4, 5), dislike=[1, "2", 3.0])
-    assert stars.records(write(opinions("5.0", "3", "4"))).labels.tolist() == [1, -1, 1]
+    found = stars.records(write(opinions("5.0", "3", "4", "2", "1")))
+    assert found.labels.tolist() == [1, -1, 1, -1, -1]
+
+
+VOTES = opinions("Yea", "Nay", "abstain", "Yea")
+
+
+@pytest.mark.parametrize(
+    ("words", "lost"),
+    [
+        ({"like": "YES", "dislike": "nay"}, "'YES'"),
+        ({"like": "yea", "dislike": ["Nay", "abstian"]}, "'abstian'"),
+        ({"like": ["aye", "yes"], "dislike": "Nay"}, "'aye' or 'yes'"),
+    ],
+)
+def test_a_word_must_be_a_value_of_the_first_table(write, words, lost):
+    path = write(VOTES)
+    values = rf"is {lost}; the values are Yea \(2\), Nay \(1\), abstain \(1\)\."
+    with pytest.raises(
+        InvalidInputError, match=rf"^No value in column 'opinion' of r\.csv {values}"
+    ):
+        replace(LONG, **words).read(path)
+    with pytest.raises(InvalidInputError, match=values):
+        BinaryMatrixCompletion().fit(
+            pd.read_csv(path), row="user", column="item", value="opinion", **words
+        )
+
+
+def test_later_tables_need_not_have_every_word(write):
+    first = replace(LONG, like="yea", dislike="nay").records(write(VOTES)).reading
+    for kept in (first, Reading.from_json(first.to_json())):
+        assert kept.records(write(opinions("Nay"), "later.csv")).labels.tolist() == [-1]
 
 
 def test_with_a_bar_one_and_zero_are_ratings(write):

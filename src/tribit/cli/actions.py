@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PathLike: TypeAlias = str | os.PathLike[str]
 #: Rules of reading that are no parameters of the model.
 READING_RULES = tuple(
-    each.name for each in fields(Reading) if each.name not in {"like_at", "notes"}
+    each.name for each in fields(Reading) if each.name not in {"like_at", "notes", "settled"}
 )
 
 

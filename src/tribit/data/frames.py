@@ -147,7 +147,7 @@ def entries_from_frame(frame: Any, rules: TableRules) -> Checked:
         texts = text_column(frame_column(native, rules.value, "value"))
     cells = TableCells(row_ids, column_ids, texts, where, NAME, names, {}, notes, rules.value)
     cells, labels = label_cells(cells, rules, "long")
-    found = replace(rules, **cells.rules, notes=cells.notes)
+    found = replace(rules, **cells.rules, notes=cells.notes, settled=True)
     return entries_from_ids(cells.rows, cells.columns, labels, found, cells.where)
 
 

@@ -78,7 +78,7 @@ def entries_from_matrix(X: Any, rules: TableRules, ambiguous: Zeros | None = Non
             )
         labels, rows, columns = labels[observed], rows[observed], columns[observed]
         kept = kept[observed]
-    found = replace(rules, zeros=meaning.zeros, notes=notes)
+    found = replace(rules, zeros=meaning.zeros, notes=notes, settled=True)
     axes = Axes.of(cells.shape, *frame_labels(X))
     return _in_order(
         Checked(rows.astype(np.int64), columns.astype(np.int64), labels, axes, found), kept

@@ -225,6 +225,8 @@ class TextValues(NamedTuple):
                 f"{self.source}: {like[0]} is a like and {dislike[0]} a dislike (guessed)."
             )
         if like or dislike:
+            if not rules.settled:
+                self._check_words((*(like or ()), *(dislike or ())))
             labels = self._labels_by_word(like or (), dislike or (), rules.zeros)
             left_out = self._left_out(labels, "neither a like nor a dislike")
         else:
@@ -283,13 +285,25 @@ class TextValues(NamedTuple):
             f"{self.where(position)}: the value {quoted(text)}{self.within()} is not a number; {advice}."
         )
 
-    def _unknown_words(self) -> InvalidInputError:
+    def _check_words(self, words: Words) -> None:
+        """Refuse words for likes and dislikes that are no value."""
+        known = set(map(self.word, self.texts.distinct))
+        if lost := [quoted(word) for word in words if self.word(word) not in known]:
+            raise InvalidInputError(
+                f"No value{self.within()} of {self.source} is {' or '.join(lost)}; the values are "
+                f"{self._counted_values()}."
+            )
+
+    def _counted_values(self) -> str:
+        """Return the distinct values with their counts, the most frequent first."""
         counts = zip(self.texts.distinct, self.texts.counts, strict=True)
         ordered = sorted(counts, key=lambda each: -each[1])
-        found = listed([f"{text} ({count})" for text, count in ordered])
+        return listed([f"{text} ({count})" for text, count in ordered])
+
+    def _unknown_words(self) -> InvalidInputError:
         return InvalidInputError(
-            f"The values{self.within()} of {self.source} are words: {found}; name those of likes and dislikes with "
-            f"{parameter('like')} and {parameter('dislike')}{self._or_another_column()}."
+            f"The values{self.within()} of {self.source} are words: {self._counted_values()}; name those of likes "
+            f"and dislikes with {parameter('like')} and {parameter('dislike')}{self._or_another_column()}."
         )
 
     def _or_another_column(self) -> str:

@@ -160,7 +160,7 @@ def _read_records(rules: Reading, path: PathLike, max_size: int | None, *, value
         logger.info(note)
     # The format of a stream is not that of the files that come later.
     ending = None if os.fspath(path) == STANDARD else rules.format
-    reading = replace(rules, **cells.rules, format=ending, notes=cells.notes)
+    reading = replace(rules, **cells.rules, format=ending, notes=cells.notes, settled=True)
     return Records(
         cells.rows, cells.columns, labels, cells.where, cells.source, cells.names, reading
     )

@@ -48,8 +48,9 @@ class TableRules:
     dislike_at : float, optional
         With ``like_at``: up to this one a dislike. Ratings between both are left out; by default there are none.
     like, dislike : str, number or sequence of them, optional
-        Words, or numbers, that are a like and a dislike; case does not matter, and other values are left out. Without
-        them yes and no, true and false, like and dislike, + and -, 1 and 0 are understood where no other word occurs.
+        Words, or numbers, that are a like and a dislike; case does not matter, and other values are left out. Each must
+        occur in the first table that is read. Without them yes and no, true and false, like and dislike, + and -,
+        1 and 0 are understood where no other word occurs.
     decimal : {".", ","}, optional
         Decimal mark of values that are text.
     zeros : {"dislike", "unobserved"}, optional
@@ -61,6 +62,9 @@ class TableRules:
         As in :meth:`Observations.from_pairs`.
     notes : tuple of str
         A sentence for each rule that was guessed; not compared.
+    settled : bool, default=False
+        Whether a table was read by these rules. Each word of ``like`` and ``dislike`` must occur in the first table,
+        and may be missing in later ones.
     """
 
     row: str | None = field(
@@ -115,6 +119,7 @@ class TableRules:
         default="error", metadata={"help": "Repeated pairs: error, first, last or majority."}
     )
     notes: tuple[str, ...] = field(default=(), compare=False)
+    settled: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         for name, check in CHECKS.items():
@@ -156,16 +161,17 @@ class TableRules:
     def to_json(self) -> dict[str, Any]:
         """Return the rules as plain values."""
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        del plain["settled"]
         return {name: list(v) if isinstance(v, tuple) else v for name, v in plain.items()}
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Self:
         """Return the rules that :meth:`to_json` wrote, checked again."""
-        if unknown := set(plain) - {each.name for each in fields(cls)}:
+        if unknown := set(plain) - ({each.name for each in fields(cls)} - {"settled"}):
             raise InvalidInputError(
                 f"{quoted(min(unknown))} is no rule of reading; it may be of a later version."
             )
-        return cls(**plain)
+        return cls(**plain, settled=True)
 
     def zero_text(self) -> str:
         """Return the meaning of 0 in a few words; empty where nothing decided it."""
