@@ -73,7 +73,7 @@ class FittedRecommender(HasAxes):
     summary_: dict[str, Any]
     evaluation_: evaluation.Evaluation | None
 
-    fold_in = changes(FoldIn)
+    fold_in = changes(FoldIn, "fold_in")
     update = changes(Update)
 
     @classmethod

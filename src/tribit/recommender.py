@@ -172,12 +172,12 @@ class Recommender(FittedRecommender, ShowsFit, MatrixEstimator):
 
     complete = asks(Complete)
     recommend = asks(Recommend)
-    predictions = asks(Predict)
+    predictions = asks(Predict, "predictions")
     explain = asks(Explain)
     similar = asks(Similar)
     positions = asks(Positions)
     evaluate = asks(Evaluate)
-    vectors = asks(Export)
+    vectors = asks(Export, "vectors")
     info = asks(Info)
 
     def predict_proba(self, rows: object, columns: object) -> NDArray[np.floating[Any]]:

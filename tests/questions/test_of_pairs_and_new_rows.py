@@ -1,6 +1,11 @@
 """Predictions for pairs, and answers for new rows from their entries alone: those of the model and of ``fold_in``."""
 
+from copy import copy
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 from tribit import (
@@ -69,18 +74,57 @@ def test_unknown_ids_are_refused_skipped_or_answered_by_what_is_known(recommende
     np.testing.assert_allclose(answered.probabilities[1], likely[0], rtol=1e-6)
 
 
-@pytest.mark.parametrize("pairs", [3, ["u3"], [("u3", "i5"), ("u0", "i5"), ("u3", "i0")]])
-def test_what_is_no_pair_of_lists_is_refused_in_one_sentence(recommender, pairs):
-    with pytest.raises(InvalidTypeError, match=r"pairs must be a pair of arrays \(rows, columns\)"):
+PAIRS = [("u3", "i5"), ("u0", "i2")]
+FRAME = pd.DataFrame(PAIRS, columns=["user", "item"])
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        PAIRS,
+        [*map(list, PAIRS)],
+        zip(*zip(*PAIRS, strict=True), strict=True),
+        np.array(PAIRS),
+        FRAME,
+        FRAME.rename(columns={"user": "a", "item": "b"}),
+        FRAME.assign(extra=1)[["extra", "item", "user"]],  # by the names of the fit
+        pl.DataFrame({"user": ["u3", "u0"], "item": ["i5", "i2"]}),
+        (["u3", "u0"], ["i5", "i2"]),
+        (FRAME["user"], FRAME["item"]),
+    ],
+)
+def test_a_tuple_is_rows_and_columns_and_all_else_has_a_pair_in_each_row(recommender, pairs):
+    recommender = copy(recommender)
+    recommender.reading_ = replace(recommender.reading_, row="user", column="item")
+    found = recommender.predictions(pairs)
+    assert [*zip(found.rows, found.columns, strict=True)] == PAIRS
+    expected = recommender.predict_proba(["u3", "u0"], ["i5", "i2"])
+    np.testing.assert_array_equal(found.probabilities, expected)
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [3, "u3", ["u3"], ["u3", "i5"], np.array(["u3", "i5"]), [["u3"] * 3, ["i5"] * 3], {"u3": "i5"}],
+)
+def test_what_is_no_pairs_is_refused_in_one_sentence(recommender, pairs):
+    with pytest.raises(InvalidTypeError, match=r"pairs must be a tuple \(rows, columns\) of two"):
         recommender.predictions(pairs)
+
+
+def test_a_frame_of_pairs_has_two_columns_or_those_of_the_fit(recommender):
+    with pytest.raises(InvalidInputError, match="has the columns user, item, extra; pass"):
+        recommender.predictions(FRAME.assign(extra=1))
 
 
 def test_lists_of_other_lengths_and_two_questions_at_once_are_refused(recommender, new):
     with pytest.raises(InvalidInputError, match="single id; got 2 and 3"):
         recommender.predictions((["u3", "u0"], ["i5"] * 3))
-    with pytest.raises(InvalidInputError, match="either pairs, or the entries"):
+    advice = r"either pairs, as in predictions\(\(rows, columns\)\), or the entries"
+    with pytest.raises(InvalidInputError, match=advice):
         recommender.predictions()
-    with pytest.raises(InvalidInputError, match="either pairs, or the entries"):
+    with pytest.raises(InvalidInputError, match=advice):
+        recommender.predictions(["u3"], ["i5"])
+    with pytest.raises(InvalidInputError, match=advice):
         recommender.predictions((["u3"], ["i5"]), entries=new)
     with pytest.raises(InvalidInputError, match="rows, or the entries of new rows, not both"):
         recommender.recommend(["u3"], entries=new)

@@ -34,6 +34,7 @@ from tribit.checks import (
     check_not_negative,
     check_switch,
 )
+from tribit.errors import InvalidTypeError
 
 if TYPE_CHECKING:
     from tribit.fitted_recommender import FittedRecommender
@@ -170,24 +171,41 @@ class Change(_Checked, ABC):
         """Return the changed copy."""
 
 
-def asks(question: Callable[P, Question[A]]) -> Callable[Concatenate[FittedRecommender, P], A]:
-    """Return the method of a recommender that asks a question."""
+def asks(
+    question: Callable[P, Question[A]], name: str = ""
+) -> Callable[Concatenate[FittedRecommender, P], A]:
+    """Return the method of a recommender that asks a question, named like the question by default."""
 
     def method(self: FittedRecommender, /, *args: P.args, **kwargs: P.kwargs) -> A:
         check_fitted(self)
+        _check_call(asked, args, kwargs)
         return question(*args, **kwargs).answer(self)
 
-    return _as_method(method, question)
+    asked = _as_method(method, question, name)
+    return asked
 
 
-def changes(change: Callable[P, Change]) -> Callable[Concatenate[Changed, P], Changed]:
+def changes(
+    change: Callable[P, Change], name: str = ""
+) -> Callable[Concatenate[Changed, P], Changed]:
     """Return the method of a recommender that makes a change."""
 
     def method(self: Changed, /, *args: P.args, **kwargs: P.kwargs) -> Changed:
         check_fitted(self)
+        _check_call(asked, args, kwargs)
         return change(*args, **kwargs).apply(self)
 
-    return _as_method(method, change)
+    asked = _as_method(method, change, name)
+    return asked
+
+
+def _check_call(method: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Refuse arguments that a method does not take, with its name and its parameters."""
+    own = method.__signature__.replace(parameters=[*method.__signature__.parameters.values()][1:])
+    try:
+        own.bind(*args, **kwargs)
+    except TypeError as error:
+        raise InvalidTypeError(f"{method.__name__}(): {error}; its parameters are {own}.") from None
 
 
 def with_signature(
@@ -203,7 +221,7 @@ def with_signature(
     return function
 
 
-def _as_method(method: Made, question: Any) -> Made:
+def _as_method(method: Made, question: Any, name: str) -> Made:
     """Return a method with the signature of a question's constructor and a docstring of its fields."""
     positional = set(question.__match_args__)
     parameters = [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)]
@@ -216,9 +234,8 @@ def _as_method(method: Made, question: Any) -> Made:
         parameters.append(Parameter(each.name, kind, default=default))
         shown = "" if each.default is MISSING else f", default={each.default!r}"
         lines += [f"{each.name} : {_words(each)}{shown}", f"    {each.about.help}"]
-    return with_signature(
-        method, parameters, name=question.__name__.lower(), doc="\n".join(lines) + "\n"
-    )
+    name = name or question.__name__.lower()
+    return with_signature(method, parameters, name=name, doc="\n".join(lines) + "\n")
 
 
 def _words(of: Field) -> str:

@@ -46,7 +46,7 @@ class Kind:
 
 IDS = Kind("ids", "array-like or a single value")
 ENTRIES = Kind("entries", "Observations, sparse matrix or array")
-PAIRS = Kind("pairs", "pair of arrays (rows, columns), or an array and a single id")
+PAIRS = Kind("pairs", "tuple (rows, columns), list of tuples (row, column), array or data frame")
 TABLE = Kind("table", "data frame, sparse matrix or array")
 Ids: TypeAlias = Annotated[Any, IDS]
 Entries: TypeAlias = Annotated[Any, ENTRIES]

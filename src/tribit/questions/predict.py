@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from tribit.answers import Answer, skipped_remark, with_ids
-from tribit.data.axis import AnyArray, Axis, Positions, as_list, broadcast
+from tribit.data.axis import AnyArray, Axis, Positions, as_list, broadcast, frame_column
 from tribit.data.reading import Records
-from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.errors import InvalidInputError, InvalidTypeError, listed, quoted
 from tribit.questions.base import OMIT, Question, option
 from tribit.questions.kinds import (
     Entries,
@@ -98,7 +99,8 @@ class Predict(Question[Predictions]):
 
     pairs: Pairs | None = option(
         None,
-        "Pairs of rows and columns; on the command line a table of them, or - for stdin.",
+        "Pairs of ids: a tuple (rows, columns), each a list or a single id; or a list of tuples (row, column), an "
+        "array of shape (n, 2) or a data frame, with a pair in each row; on the command line a table, or - for stdin.",
         argument=True,
         command=MISSING,
     )
@@ -113,7 +115,10 @@ class Predict(Question[Predictions]):
     def answer(self, recommender: FittedRecommender) -> Predictions:
         """Return the predictions."""
         if (self.pairs is None) == (self.entries is None):
-            raise InvalidInputError("Pass either pairs, or the entries of new rows.")
+            raise InvalidInputError(
+                "Pass either pairs, as in predictions((rows, columns)), or the entries of new rows, as in "
+                "predictions(entries=...)."
+            )
         return self._of_pairs(recommender) if self.entries is None else self._of_new(recommender)
 
     def _of_pairs(self, recommender: FittedRecommender) -> Predictions:
@@ -126,7 +131,7 @@ class Predict(Question[Predictions]):
             names = headings(self.pairs.names)
         else:
             assert self.pairs is not None
-            rows, columns = _rows_and_columns(self.pairs)
+            rows, columns = _rows_and_columns(self.pairs, names)
             sides = (
                 find_or_warn(recommender, 0, rows, self.unknown, answered),
                 find_or_warn(recommender, 1, columns, self.unknown, answered),
@@ -195,14 +200,34 @@ def _answer(
     return Predictions(*ids, likely, labels, basis, n_skipped, names, likes)
 
 
-def _rows_and_columns(pairs: Any) -> tuple[Any, Any]:
-    try:
-        rows, columns = pairs
-    except (TypeError, ValueError):
+def _rows_and_columns(pairs: Any, names: tuple[str, str]) -> tuple[Any, Any]:
+    """Return the ids of rows and of columns: of a tuple (rows, columns), or of one pair in each row of anything else.
+
+    Columns of a frame are found by ``names``, or are its only two.
+    """
+    if isinstance(pairs, tuple) and len(pairs) == 2:
+        return pairs
+    frame = nw.from_native(pairs, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        found = names if set(names) <= set(frame.columns) else tuple(frame.columns)
+        if len(found) != 2:
+            raise InvalidInputError(
+                f"The frame of pairs has the columns {listed(frame.columns)}; pass the two with the ids of rows and of "
+                f"columns, or name them {quoted(names[0])} and {quoted(names[1])}."
+            )
+        row, column = (frame_column(frame, name, "pairs") for name in found)
+        return row, column
+    if isinstance(pairs, np.ndarray) and pairs.ndim == 2 and pairs.shape[1] == 2:
+        return pairs[:, 0], pairs[:, 1]
+    items: list[Any] = (
+        list(pairs) if hasattr(pairs, "__iter__") and not isinstance(pairs, np.ndarray) else [None]
+    )
+    if not all(isinstance(each, tuple | list) and len(each) == 2 for each in items):
         raise InvalidTypeError(
-            "pairs must be a pair of arrays (rows, columns) of equal length, or an array and a single id."
-        ) from None
-    return rows, columns
+            "pairs must be a tuple (rows, columns) of two lists or a list and a single id, a list of (row, column) "
+            "tuples, an array of shape (n, 2) or a data frame with two columns."
+        )
+    return [row for row, _ in items], [column for _, column in items]
 
 
 def _ids(axis: Axis, given: object, places: Positions) -> AnyArray:
