@@ -189,7 +189,7 @@ def test_the_options_cover_the_constructor():
         "ranker",
         "scheduler",
     }
-    rules = {each.name for each in dataclasses.fields(Reading)} - {"like_at", "notes"}
+    rules = {each.name for each in dataclasses.fields(Reading)} - {"like_at", "notes", "settled"}
     assert options - {"file", "out", "max_size", "wide"} - rules == expected
     assert options >= rules
 

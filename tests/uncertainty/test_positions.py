@@ -15,7 +15,9 @@ from tribit import (
     UnboundedRiskWarning,
     positions,
 )
+from tribit.errors import TribitWarning
 from tribit.uncertainty import laplace
+from tribit.uncertainty.positions import NO_STANDARD_ERRORS
 
 OPTIONS = {
     "rank": 3,
@@ -236,8 +238,8 @@ def test_a_recommender_asks_by_its_own_names_and_with_new_rows():
 @pytest.mark.parametrize(
     ("options", "asked", "message"),
     [
-        ({"rank": 0}, {}, "have 0 axes beside biases; pass n=0, or fit a model with rank=2"),
-        ({"rank": 1}, {}, "have 1 axis beside biases; pass n=1, or fit a model with rank=2"),
+        ({"rank": 0}, {"n": 2}, "have 0 axes beside biases; pass n=0, or fit a model with rank=2"),
+        ({"rank": 1}, {"n": 2}, "have 1 axis beside biases; pass n=1, or fit a model with rank=2"),
         ({}, {"n": 5}, "have 3 axes beside biases; pass n=3, or fit a model with rank=5"),
         ({}, {"n": -1}, "n must be a whole number, at least 0"),
         ({}, {"polarity": [1, 2, 3]}, "polarity has 3 ids; pass one for all axes or 2"),
@@ -247,6 +249,25 @@ def test_a_recommender_asks_by_its_own_names_and_with_new_rows():
 def test_what_has_no_answer_is_refused(options, asked, message):
     with pytest.raises(InvalidInputError, match=message):
         positions(fitted(**options), **asked)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_by_default_there_are_as_many_axes_as_the_scores_have_up_to_two(rank):
+    known = f"The scores have {rank} (axis|axes) beside biases"
+    with pytest.warns(TribitWarning, match=known):
+        found = positions(fitted(rank=rank), A)
+    np.testing.assert_array_equal(both(found), both(positions(fitted(rank=rank), A, n=rank)))
+    recommender = Recommender(BinaryMatrixCompletion(**{**OPTIONS, "rank": rank})).fit(A)
+    with pytest.warns(TribitWarning, match=known):
+        assert recommender.positions().shares.size == rank
+    assert positions(fitted()).shares.size == 2
+
+
+def test_a_printed_map_says_why_it_has_no_standard_errors():
+    for seen, expected in ((None, True), (A, False)):
+        found = positions(fitted(), seen, n=0)
+        for answer in (found, found.rows):
+            assert (NO_STANDARD_ERRORS in str(answer)) == expected
 
 
 def test_ellipses_need_two_axes_and_entries():

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 class Positions(Question[maps.Positions]):
     """Return biases and coordinates of rows and columns, with standard errors (:func:`tribit.positions`)."""
 
-    n: int = option(2, "Number of axes, 0 for biases alone.", flag="-n", ge=0)
+    n: int | None = option(
+        None, "Number of axes, 0 for biases alone [2, or all that there are].", flag="-n", ge=0
+    )
     polarity: Ids | None = option(
         None,
         "Row ids with a positive coordinate, one for all axes or one for each [the row of the largest one].",

@@ -40,7 +40,7 @@ from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_count
 from tribit.data.axis import AnyArray, Axes, Axis, as_list
 from tribit.data.observations import Observations
-from tribit.errors import InvalidInputError, parameter
+from tribit.errors import InvalidInputError, TribitWarning, parameter, warn
 from tribit.explain.neighbours import NO_VARIANCE
 from tribit.model.constraints import svd_of_product
 from tribit.model.factors import Factors
@@ -54,6 +54,12 @@ __all__ = ["Positions", "Side", "positions"]
 
 Array = NDArray[np.floating[Any]]
 Counts = NDArray[np.int64]
+
+
+#: Number of axes by default, if the scores have as many.
+DEFAULT_AXES = 2
+#: Line below a printed table without standard errors.
+NO_STANDARD_ERRORS = "No standard errors: they need seen, the entries of the fit."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,6 +91,9 @@ class Side(Answer):
 
     def __len__(self) -> int:
         return int(self.ids.size)
+
+    def __str__(self) -> str:
+        return _with_hint(super().__str__(), self)
 
     @property
     def standard_errors(self) -> Array | None:
@@ -154,6 +163,9 @@ class Positions(Answer):
     level: float
     shares: Array
 
+    def __str__(self) -> str:
+        return _with_hint(super().__str__(), self.rows)
+
     def table(self) -> dict[str, AnyArray]:
         """Return the positions of rows, then those of columns, with the side of each."""
         sides = self.rows, self.columns
@@ -183,10 +195,23 @@ class Positions(Answer):
         }
 
 
+def _with_hint(text: str, side: Side) -> str:
+    """Return a printed table, with a line on its lack of standard errors where no entries were given."""
+    return text if side.entries is not None else f"{text}\n{NO_STANDARD_ERRORS}"
+
+
 def positions(
-    model: HasFitted | Fitted, seen: object = None, *, n: int = 2, polarity: object = None
+    model: HasFitted | Fitted,
+    seen: object = None,
+    *,
+    n: int | None = None,
+    polarity: object = None,
 ) -> Positions:
     """Return biases and coordinates of rows and columns, with axes, signs and units that do not depend on the fit.
+
+    Biases and coordinates are on the scale of the scores (``decision_function``). A fitted calibration
+    (``calibration_``) maps scores to probabilities, so that ``expit(level + biases)`` is no probability. For the
+    abilities of a Rasch model fit with ``calibration=None``.
 
     Parameters
     ----------
@@ -194,8 +219,8 @@ def positions(
         A fitted model.
     seen : Observations, sparse matrix or array, optional
         The entries of the fit, which standard errors need. These are missing without a penalty too.
-    n : int, default=2
-        Number of axes; 0 for the biases alone.
+    n : int, optional
+        Number of axes; 0 for the biases alone. By default 2, or with a warning fewer if the scores have fewer.
     polarity : array-like or a single value, optional
         Row ids (or positions from 0) with a positive coordinate: one for all axes or one for each. By default it is
         the row with the largest coordinate, in absolute value, on each axis.
@@ -213,12 +238,12 @@ def positions(
     >>> np.sign(positions(model, n=1, polarity=3).rows.coordinates[:, 0]).tolist()
     [-1.0, -1.0, 1.0, 1.0]
     """
-    fitted, n = as_fitted(model, "positions"), check_count("n", n, 0)
+    fitted = as_fitted(model, "positions")
     scores = fitted.scores
     factors = scores.factors.astype("float64")
     with single_threaded_blas():
         left, right, values = principal_axes(factors)
-        _check_axes(n, values.size)
+        n = _number_of_axes(n, values.size)
         sign = signs(left[:, :n], scores.axes.rows, polarity)
         left, right = left[:, :n] * sign, right[:, :n] * sign
     sizes = values[:n] / np.sqrt(left.shape[0] * right.shape[0])
@@ -287,13 +312,22 @@ def signs(vectors: Array, axis: Axis, polarity: object = None) -> Array:
     return np.asarray(np.sign(values))
 
 
-def _check_axes(n: int, known: int) -> None:
-    if n <= known:
-        return
-    raise InvalidInputError(
-        f"The scores have {known} {'axis' if known == 1 else 'axes'} beside biases; pass {parameter('n', known)}, or "
-        f"fit a model with {parameter('rank', n)}."
-    )
+def _number_of_axes(n: int | None, known: int) -> int:
+    """Return the number of axes, by default at most ``DEFAULT_AXES`` of those of the scores."""
+    axes = f"The scores have {known} {'axis' if known == 1 else 'axes'} beside biases"
+    if n is None:
+        if known < DEFAULT_AXES:
+            warn(
+                TribitWarning(
+                    f"{axes}: the map has no more; {parameter('n', known)} asks for them without this warning."
+                )
+            )
+        return min(known, DEFAULT_AXES)
+    if check_count("n", n, 0) > known:
+        raise InvalidInputError(
+            f"{axes}; pass {parameter('n', known)}, or fit a model with {parameter('rank', n)}."
+        )
+    return n
 
 
 def _counts(axes: Axes, entries: Observations) -> tuple[Counts, Counts]:
