@@ -17,6 +17,7 @@ from tribit import (
 )
 from tribit.cli import main
 from tribit.data.axis import Axis
+from tribit.questions.kinds import Texts
 from tribit.serve.app import create_app
 from tribit.serve.requests import ServiceSettings
 
@@ -70,6 +71,41 @@ def test_one_unknown_id_takes_no_list_from_the_others(recommender):
         recommender.recommend(["196", "user196"], 3, unknown="error")
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["Ann, Bo"], ["Ann, Bo"]),
+        (["Ann, Bo", "190"], ["Ann, Bo", "190"]),
+        (["Ann, Bo,190"], ["Ann, Bo", "190"]),
+        (["190,Ann, Bo, 191,"], ["190", "Ann, Bo", "191"]),
+        (['"Ann, Bo","190"'], ["Ann, Bo", "190"]),
+        (['190, "Cy, Di"'], ["190", "Cy, Di"]),
+        (['"Cy, Di"'], ["Cy, Di"]),
+        (["Ann, Cy"], ["Ann", "Cy"]),
+        (["190,"], ["190,"]),
+        (["a\nb, 190"], ["a\nb", "190"]),
+    ],
+)
+def test_ids_with_commas_are_quoted_or_known(recommender, given, expected):
+    assert Texts(tuple(given)).split(recommender.axes_.rows).values == tuple(expected)
+
+
+@pytest.mark.parametrize(
+    ("command", "option"), [("recommend", "--for"), ("similar", "--row"), ("complete", "--rows")]
+)
+def test_ids_of_rows_with_commas_are_found_by_every_command(run, path, command, option):
+    code, out, err = run(command, path, option, "Ann, Bo,190", "--json")
+    assert (code, err) == (0, "")
+    assert "Ann, Bo" in out
+
+
+def test_rows_of_positive_sign_may_have_commas(run, path, recommender):
+    code, out, err = run("positions", path, "-n", "1", "--polarity", "Ann, Bo", "--json")
+    assert (code, err) == (0, "")
+    expected = recommender.positions(n=1, polarity="Ann, Bo").to_dict()
+    assert json.loads(out) == json.loads(json.dumps(expected))
+
+
 def test_an_unknown_column_to_choose_from_is_left_out(recommender):
     with pytest.warns(UnknownIdWarning, match=r"column 'Film 3' \(did you mean 'film 3'\?\)"):
         found = recommender.recommend(["196"], 3, among=["film 1", "Film 3"], exclude_seen=False)
@@ -111,7 +147,7 @@ def test_the_command_line_says_so_and_answers(run, path):
         ("196,197", ["196", "197"]),
         ("196, 197,", ["196", "197"]),
         ("Ann, Bo", ["Ann, Bo"]),  # an id with a comma
-        ("196,Ann, Bo", ["196", "Ann", "Bo"]),
+        ("196,Ann, Bo", ["196", "Ann, Bo"]),
     ],
 )
 def test_a_list_with_commas_is_split_where_no_such_id_exists(run, path, given, rows):

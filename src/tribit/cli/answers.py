@@ -12,6 +12,9 @@ from tribit.questions import QUESTIONS, kinds
 from tribit.questions.base import OMIT, Field, fields_of
 from tribit.questions.changes import Incorporate
 
+#: Fields with ids of columns; others have ids of rows.
+OF_COLUMNS = ("columns", "among")
+
 
 def answer_question(name: str, model: Path, values: dict[str, Any], rules: dict[str, Any]) -> Any:
     """Return the answer of a saved recommender, after changes by new entries and features.
@@ -46,8 +49,7 @@ def answer_question(name: str, model: Path, values: dict[str, Any], rules: dict[
     for each in fields_given:
         ids = given[each.name]
         if kinds.kind_of(each.hint) is kinds.IDS and ids is not None and not each.about.argument:
-            axis = recommender.axes_[0 if each.name == "rows" else 1]
-            given[each.name] = ids.split(axis)
+            given[each.name] = ids.split(recommender.axes_[each.name in OF_COLUMNS])
     known = {
         each.name: each.default_of("command")
         for each in fields_of(question)

@@ -6,6 +6,8 @@ the table of the fit. HTTP passes JSON. Texts and records have ids as text, so t
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import re
 from collections.abc import Sequence
@@ -69,12 +71,33 @@ class Texts:
     values: tuple[str, ...]
 
     def split(self, axis: Axis) -> Texts:
-        """Return the ids with a list such as ``196,197`` split at its commas; a known id is no list."""
+        """Return the ids with a list such as ``196,197`` split at its commas; a known id is no list.
+
+        Ids with commas are quoted as in CSV; without quotes, parts that together are a known id are one id.
+        """
         found: list[str] = []
         for each in self.values:
-            parts = [part.strip() for part in each.split(",") if part.strip()]
-            found += [each] if each in axis.by_text or len(parts) < 2 else parts
+            found += [each] if each in axis.by_text or "," not in each else _split_list(each, axis)
         return Texts(tuple(found))
+
+
+def _split_list(text: str, axis: Axis) -> list[str]:
+    """Return the ids of a list with commas between them, some of which may have commas."""
+    pieces, found, start = text.split(","), list[str](), 0
+    if any(piece.lstrip().startswith('"') for piece in pieces):
+        lines = csv.reader(io.StringIO(text), skipinitialspace=True)
+        return [field.strip() for line in lines for field in line if field.strip()]
+    known = axis.by_text
+    longest = 1 + max((each.count(",") for each in known), default=0)
+    while start < len(pieces):
+        ends = range(min(start + longest, len(pieces)), start, -1)
+        end = next(
+            (end for end in ends if ",".join(pieces[start:end]).strip() in known), start + 1
+        )
+        found.append(",".join(pieces[start:end]).strip())
+        start = end
+    found = [each for each in found if each]
+    return found if len(found) > 1 else [text]
 
 
 #: Treatments of an id that the model was not fitted on.
