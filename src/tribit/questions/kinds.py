@@ -91,9 +91,7 @@ def _split_list(text: str, axis: Axis) -> list[str]:
     longest = 1 + max((each.count(",") for each in known), default=0)
     while start < len(pieces):
         ends = range(min(start + longest, len(pieces)), start, -1)
-        end = next(
-            (end for end in ends if ",".join(pieces[start:end]).strip() in known), start + 1
-        )
+        end = next((end for end in ends if ",".join(pieces[start:end]).strip() in known), start + 1)
         found.append(",".join(pieces[start:end]).strip())
         start = end
     found = [each for each in found if each]
