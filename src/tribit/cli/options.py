@@ -223,6 +223,8 @@ def _question_option(of: Any) -> Parameter | None:
         hint = hint if default is MISSING else hint | None
         if kind is IDS and not about.argument:
             shown["help"] += " Repeat it, or separate ids by commas and quote those that have one."
+    elif of.types[0] is int and default is None:
+        hint = hint | None
     elif type(None) in of.types:
         hint, shown = Any, {**shown, "parser": number_or_word, "metavar": "number|none"}
     flags = (about.flag,) if about.flag else ()

@@ -49,7 +49,8 @@ class RankingReport:
     precision, recall, ndcg : float
         Means over these rows, as defined in the module. Precision divides by ``n`` even for a shorter list.
     likes_shown, dislikes_shown : int
-        Total numbers of held-out likes and dislikes in the lists.
+        Total numbers of held-out likes and dislikes in these lists. The list of a row whose held-out entries are all
+        dislikes does not count.
     dislikes_per_like : float or None
         ``dislikes_shown / likes_shown``; None without a like in the lists.
     """
