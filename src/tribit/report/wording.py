@@ -50,7 +50,7 @@ MEANINGS = {
     "calibration_error": "mean distance between predicted probabilities and shares of likes, in ten bins",
     "ndcg": "order of the test entries of each {row}, in which likes at the top count most; 1 is perfect",
     "lists_ndcg": "the same for top-N lists, with test likes as likes and all else as misses",
-    "lists_dislikes_per_like": "test dislikes shown / test likes shown, summed over the lists of each {row} with a test like",
+    "lists_dislikes_per_like": "test dislikes / test likes shown, summed over the lists of each {row} with a test like",
     "unseen_auc": "how often a test entry is ranked above an unseen pair; 0.5 is a random order, 1 perfect",
     "unseen_average_precision": "mean share of test entries among the pairs ranked as high as a test entry",
 }
