@@ -296,3 +296,37 @@ def test_unknown_numbers_are_numbers_in_the_answer_of_a_model_with_numbers(tmp_p
             "--json",
         )
         assert [each["row"] for each in json.loads(out)] == [103, 7, "u103"]
+
+
+@pytest.fixture
+def new(tmp_path):
+    """Return a function that writes a table of new entries, one in an unknown column, for rows."""
+
+    def write(*rows):
+        table = tmp_path / "new.csv"
+        cells = [(row, film, 1) for row in rows for film in ("film 1", "film 4", "absent")]
+        table.write_text("row,column,label\n" + "".join(f"{r},{c},{v}\n" for r, c, v in cells))
+        return table
+
+    return write
+
+
+def test_new_rows_of_a_table_are_answered_as_their_entries_are(run, path, recommender, new):
+    rows, films = ["zoe", "yan"], ["film 1", "film 4", "absent"]
+    given = Observations([0, 0, 0, 1, 1, 1], [0, 1, 2] * 2, [1] * 6, (2, 3), rows, films)
+    with pytest.warns(UnknownIdWarning, match="2 of the 6 entries have a column .* 'absent'"):
+        expected = recommender.recommend(entries=given, n=4).to_dict()
+    code, out, err = run("recommend", path, "--new", new(*rows), "-n", 4, "--json")
+    assert code == 0
+    assert "2 of the 6 entries have a column that the model was not fitted on" in err
+    assert json.loads(out) == json.loads(json.dumps(expected))
+
+
+def test_new_columns_of_a_table_are_never_silent(run, path, new):
+    for rows in (["zoe"], ["190"], ["190", "zoe"]):
+        code, _, err = run("recommend", path, "--new", new(*rows), "--unknown", "error")
+        assert (code, "column id 'absent'" in err) == (2, True)
+    code, out, err = run("recommend", path, "--new", new("190", "zoe"), "-n", 20, "--json")
+    assert code == 0
+    assert "column 'absent': it is added from the new entries (--unknown error refuses" in err
+    assert {each["row"] for each in json.loads(out)} == {"190", "zoe"}

@@ -39,7 +39,9 @@ def answer_question(name: str, model: Path, values: dict[str, Any], rules: dict[
             **{
                 each.name: _parse(each, values.get(each.name), recommender, rules)
                 for each in fields_of(Incorporate)
-            }
+                if each.default_of("command") is not OMIT
+            },
+            new_columns="error" if values.get("unknown") == "error" else "warn",
         )
         if "rows" in given and given["rows"] is None and given.get("columns") is None:
             given["rows"] = change.rows(recommender)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tribit.data.axis import Axis
 from tribit.data.observations import Observations
 from tribit.data.reading import Records
 from tribit.errors import InvalidInputError
 from tribit.folding import entries_at_known, fold_in, update
 from tribit.folding.new_rows import AXES, PRIORS
-from tribit.questions.base import Change, Changed, option
+from tribit.questions.base import OMIT, Change, Changed, option
 from tribit.questions.kinds import (
     Entries,
     Table,
@@ -19,7 +21,9 @@ from tribit.questions.kinds import (
     find,
     ids_of_axis_type,
     new_entries,
+    unknown_id,
     unknown_option,
+    warn_of_unknown,
 )
 
 if TYPE_CHECKING:
@@ -97,8 +101,9 @@ class Update(Change):
 class Incorporate(Change):
     """Return a copy with the entries of a table, and with the rows and columns of tables of features.
 
-    New rows with entries in known columns are folded in, with all else fixed; other entries are an update. New rows and
-    columns without entries are folded in by their features. Features of known ones are left out, as the fit had them.
+    Entries of new rows are folded in, with all else fixed; with entries of known rows among them they are an
+    update. New rows and columns without entries are folded in by their features. Features of known ones are left out,
+    as the fit had them.
     """
 
     entries: Entries | None = option(
@@ -110,6 +115,12 @@ class Incorporate(Change):
         None, "Table of features of new rows, with or without entries, as in the fit."
     )
     column_features: Table | None = option(None, "Table of features of new columns, as in the fit.")
+    new_columns: str = option(
+        "add",
+        "New columns of the entries without features: add, warn (and leave them out if all rows are new) or error.",
+        choices=("add", "warn", "error"),
+        command=OMIT,
+    )
 
     def apply(self, recommender: Changed) -> Changed:
         """Return the changed copy."""
@@ -128,7 +139,7 @@ class Incorporate(Change):
             )
         ]
         if self.entries is not None:
-            recommender = _with_entries(recommender, self.entries, tables)
+            recommender = _with_entries(recommender, self.entries, tables, self.new_columns)
         for side, table in enumerate(tables):
             others = _unknown_records(table, recommender.axes_[side])
             if others is not None:
@@ -149,12 +160,25 @@ class Incorporate(Change):
         return Texts(tuple(dict.fromkeys(found))) if found else None
 
 
-def _with_entries(recommender: Changed, entries: object, tables: list[Any]) -> Changed:
+def _with_entries(
+    recommender: Changed, entries: object, tables: list[Any], new_columns: str
+) -> Changed:
     given: Observations = new_entries(recommender, entries)
+    axes = recommender.axes_
     known = [
         ours.match(theirs, "the table has", "give ids") >= 0
-        for ours, theirs in zip(recommender.axes_, given.axes, strict=True)
+        for ours, theirs in zip(axes, given.axes, strict=True)
     ]
+    strangers = [*given.axes.columns.names(np.flatnonzero(~known[1]))]
+    if tables[1] is not None:
+        described = set(map(str, next(iter(tables[1].values()))))
+        strangers = [each for each in strangers if str(each) not in described]
+    if strangers and new_columns == "error":
+        raise unknown_id(axes.columns, strangers[0])
+    if strangers and new_columns == "warn":
+        if not known[0].any() and tables[1] is None:
+            return recommender.fold_in(entries_at_known(given, axes), row_features=tables[0])
+        warn_of_unknown(recommender, 1, strangers, "added from the new entries")
     if not known[0].any() and known[1].all():
         return recommender.fold_in(given, row_features=tables[0])
     return recommender.update(given, row_features=tables[0], column_features=tables[1])
