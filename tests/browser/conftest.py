@@ -41,14 +41,14 @@ def browser():
 
 @pytest.fixture
 def show(browser):
-    """Open a page at a width, light or dark; returns the driver."""
+    """Open a page (a file or an address) at a width, light or dark; returns the driver."""
 
     def call(path, width=1300, *, dark=False):
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        browser.get(path.as_uri())
+        browser.get(path if isinstance(path, str) else path.as_uri())
         return browser
 
     return call

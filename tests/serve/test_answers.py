@@ -315,3 +315,10 @@ def test_a_model_with_too_many_columns_for_tables_has_the_same_lists(
     found = ask(served, "/recommend", rows=["r3"], n=4)["lists"][0]["items"]
     expected = library.recommend(["r3"], 4, level=None)
     assert [item["column"] for item in found] == expected.columns[0].tolist()
+
+
+def test_a_query_names_the_row_as_the_table_does(client):
+    expected = client.get("/recommend", params={"row": ["r3", "r4"], "n": 2})
+    found = client.get("/recommend", params={"user": ["r3", "r4"], "n": 2})
+    assert found.json() == expected.json()
+    assert [each["row"] for each in found.json()["lists"]] == ["r3", "r4"]

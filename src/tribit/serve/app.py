@@ -1,34 +1,28 @@
-"""The application: endpoints, the ``/docs`` page, and the server with its worker processes."""
+"""The application: endpoints, and the server with its worker processes."""
 
 from __future__ import annotations
 
 import asyncio
 import datetime
-import json
 import os
 import socket
 import tempfile
 import warnings
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
-from functools import cache
 from pathlib import Path
-from shlex import quote
-from typing import Any, NamedTuple
 
 import uvicorn
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from prometheus_client import CONTENT_TYPE_LATEST
-from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
-from tribit import __version__
 from tribit.checks import check_count
 from tribit.errors import InvalidInputError, TribitWarning, parameter, quoted
+from tribit.serve import pages
 from tribit.serve.counters import METRICS_FOLDER_VARIABLE, Counters
 from tribit.serve.hot_reload import HotReload, load_model
 from tribit.serve.requests import (
@@ -41,7 +35,7 @@ from tribit.serve.requests import (
     error_response,
     read_request,
 )
-from tribit.serve.schemas import ENDPOINTS, PATH_WITH_QUERY, Endpoint, NewEntry, Pair, encode
+from tribit.serve.schemas import ENDPOINTS, PATH_WITH_QUERY, Endpoint, encode
 
 #: Maximum number of open connections of a worker. Further ones get a 503, so that clients cannot fill the memory.
 MAX_CONNECTIONS = 1000
@@ -49,19 +43,6 @@ MAX_CONNECTIONS = 1000
 BACKLOG = 2048
 #: Time limit in seconds for open requests when the service stops.
 SHUTDOWN_SECONDS = 10
-#: Headers of the ``/docs`` page, which loads nothing from elsewhere.
-DOCS_HEADERS = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'"}
-#: Statuses of errors.
-ERRORS = {
-    400: "The body is not JSON, or the query is not UTF-8.",
-    404: "An id is unknown where it must be known, or the path does not exist.",
-    405: "The endpoint does not accept this method.",
-    408: "The body did not arrive in time.",
-    413: "The request exceeds a limit (414: its query does).",
-    422: "A field is invalid.",
-    500: "The service failed; its log has the reason.",
-    503: "Too many long requests are waiting: try again.",
-}
 
 
 class Service:
@@ -94,13 +75,14 @@ class Service:
                 Route(path, counted_handler(path, self.counters, handler), methods=methods)
                 for path, (handler, methods) in handlers.items()
             ),
+            Route("/", self.index),
             Route("/docs", _docs),
         ]
 
     def _question_handler(self, endpoint: Endpoint) -> Handler:
         async def answer(request: Request) -> Response:
-            fields = await read_request(request, endpoint, self.settings)
             served = self.model.served  # read once: a reload may replace it during the request
+            fields = await read_request(request, endpoint, self.settings, served.headings)
             check_size(fields, served.shape, self.settings)
             parsed = endpoint.make_question(fields, served.recommender)
             if served.is_quick(parsed):
@@ -110,6 +92,10 @@ class Service:
             return Response(found, media_type=JSON)
 
         return answer
+
+    async def index(self, _: Request) -> Response:
+        """Return the page with a search box for a row."""
+        return pages.response(pages.index_page(self.model.served))
 
     async def health(self, _: Request) -> Response:
         """Return the version and shape of the loaded model, and the problem with a newer file."""
@@ -132,69 +118,7 @@ class Service:
 
 
 async def _docs(_: Request) -> Response:
-    return HTMLResponse(docs_page(), headers=DOCS_HEADERS)
-
-
-class DocumentedField(NamedTuple):
-    """A field of a request on the ``/docs`` page."""
-
-    name: str
-    type: str
-    default: str
-    meaning: str
-
-
-@cache
-def docs_page() -> str:
-    """Return the ``/docs`` page: fields, defaults and an example of each endpoint."""
-    environment = Environment(
-        loader=PackageLoader("tribit.serve"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-    )
-    endpoints = [
-        {
-            "path": path,
-            "help": endpoint.entry.help,
-            "fields": documented_fields(endpoint.schema),
-            "example": f"curl http://127.0.0.1:8000{path} -d {quote(json.dumps(endpoint.entry.request))}",
-        }
-        for path, endpoint in ENDPOINTS.items()
-    ]
-    records = {each.__name__: documented_fields(each) for each in (Pair, NewEntry)}
-    return environment.get_template("docs.html").render(
-        version=__version__, endpoints=endpoints, records=records, errors=ERRORS
-    )
-
-
-def documented_fields(model: type[BaseModel]) -> list[DocumentedField]:
-    """Return the fields of a request, from its JSON schema."""
-    schema = model.model_json_schema()
-    required = schema.get("required", ())
-    return [
-        DocumentedField(
-            name,
-            _type_name(field),
-            "required" if name in required else json.dumps(field["default"]),
-            field.get("description", ""),
-        )
-        for name, field in schema["properties"].items()
-    ]
-
-
-def _type_name(schema: dict[str, Any]) -> str:
-    """Return the JSON type of a field."""
-    if "anyOf" in schema:
-        types = [_type_name(each) for each in schema["anyOf"] if each.get("type") != "null"]
-        return " or ".join(dict.fromkeys(types))
-    if "enum" in schema:
-        return " or ".join(map(json.dumps, schema["enum"]))
-    if "$ref" in schema:
-        return str(schema["$ref"].rpartition("/")[2])
-    if schema.get("type") == "array":
-        return f"list of {_type_name(schema['items'])}"
-    return str(schema.get("type", "value"))
+    return pages.response(pages.docs_page())
 
 
 def create_app(settings: ServiceSettings) -> Starlette:

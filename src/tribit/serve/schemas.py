@@ -16,6 +16,7 @@ from tribit.answers import Answer
 from tribit.data.axis import Axes, Axis
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations
+from tribit.data.records import DEFAULT_NAMES
 from tribit.data.tables import finite_or_none
 from tribit.errors import InvalidInputError, quoted
 from tribit.questions import QUESTIONS, Entry
@@ -134,11 +135,21 @@ class Endpoint:
         """Return the checked fields of a body."""
         return self.schema.model_validate_json(body)
 
-    def read_query(self, query: dict[str, list[str]]) -> BaseModel:
-        """Return the checked fields of a query."""
-        values = {}
+    def read_query(
+        self, query: dict[str, list[str]], headings: tuple[str, str] = DEFAULT_NAMES[:2]
+    ) -> BaseModel:
+        """Return the checked fields of a query; rows and columns may have the headings of the table."""
+        aliases = dict(zip(headings, DEFAULT_NAMES, strict=False)) | {
+            n: n for n in self.query_names
+        }
+        values: dict[str, Any] = {}
         for query_name, given in query.items():
-            name = self.query_names.get(query_name, query_name)
+            plain = aliases.get(query_name, query_name)
+            name = self.query_names.get(plain, query_name)
+            if name in values:
+                raise InvalidInputError(
+                    f"The query has {quoted(plain)} under two names; send it under one."
+                )
             is_list = self._kinds.get(name) is IDS and not _is_single(self.fields[name])
             values[name] = given if is_list else given[-1]
         return self.schema.model_validate(values)

@@ -20,6 +20,7 @@ from tribit.questions.predict import Predict
 from tribit.questions.recommend import Recommend
 from tribit.ranking.lists import TopN
 from tribit.ranking.scores import Rated, RateParts, rate_parts, worth
+from tribit.report.wording import Wording
 from tribit.serve.schemas import ParsedQuestion, encode, fields_of_answer, fields_of_lists
 
 #: Maximum size of cached lists in bytes: 64 MB hold some 60,000 lists of ten.
@@ -60,6 +61,9 @@ class ServedModel:
         max_table_cells: int = MAX_TABLE_CELLS,
     ) -> None:
         recommender = recommender.with_rho()
+        #: Headings of the table's columns of ids, and nouns for a page.
+        self.headings = recommender.headings
+        self.wording = Wording.of(recommender.reading_)
         recommender.reading_ = replace(recommender.reading_, row=None, column=None)
         ranker = recommender.ranker_
         if ranker is not None:
