@@ -19,7 +19,7 @@ TYPED = NASTY[:6]
 #: The widest element, in pixels beyond the window.
 OVERFLOW = "return document.documentElement.scrollWidth - window.innerWidth"
 #: Names in the list.
-NAMES = "return [...document.querySelectorAll('#list > li > strong')].map(each => each.textContent)"
+NAMES = "return [...document.querySelectorAll('#list > li > .name')].map(each => each.textContent)"
 
 
 @pytest.fixture(scope="module")

@@ -81,8 +81,9 @@ class Service:
 
     def _question_handler(self, endpoint: Endpoint) -> Handler:
         async def answer(request: Request) -> Response:
+            headings = self.model.served.headings
+            fields = await read_request(request, endpoint, self.settings, headings)
             served = self.model.served  # read once: a reload may replace it during the request
-            fields = await read_request(request, endpoint, self.settings, served.headings)
             check_size(fields, served.shape, self.settings)
             parsed = endpoint.make_question(fields, served.recommender)
             if served.is_quick(parsed):

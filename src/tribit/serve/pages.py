@@ -87,6 +87,7 @@ def index_page(served: ServedModel) -> str:
         words=served.wording,
         meaning=recommender.model_.fitted_.meaning,
         has_entries=recommender.seen_ is not None,
+        has_ranker=recommender.ranker_ is not None,
         shape=served.shape,
         model=served.version,
     )

@@ -42,7 +42,9 @@ async function explain(details, row, column) {
     const reasons = append(details, "ul", "");
     for (const { column: name, label, probability_change: change } of found.entries) {
       const points = `${change < 0 ? "\u2212" : "+"}${Math.abs(100 * change).toFixed(1)} points`;
-      append(reasons, "li", `${label > 0 ? "likes" : "dislikes"} ${name}: ${points}`);
+      const reason = append(reasons, "li", label > 0 ? "likes " : "dislikes ");
+      append(reason, "bdi", name);
+      reason.append(`: ${points}`);
     }
   } catch (error) {
     state.textContent = error.message;
@@ -52,7 +54,7 @@ async function explain(details, row, column) {
 
 function addItem(row, { column, probability }) {
   const item = append(list, "li", "");
-  append(item, "strong", column);
+  append(item, "bdi", column, "name");
   if (probability !== undefined && probability !== null) append(item, "span", ` ${percent(probability)}`, "soft");
   if (!hasEntries) return;
   const details = append(item, "details", "");
