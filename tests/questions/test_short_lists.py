@@ -3,12 +3,13 @@
 import csv
 import json
 import re
+import warnings
 
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from tribit import BinaryMatrixCompletion, Observations, Recommender
+from tribit import BinaryMatrixCompletion, Observations, Recommender, TribitWarning
 from tribit.cli import main
 from tribit.report import make_report
 from tribit.serve.app import create_app
@@ -50,6 +51,27 @@ def test_python(recommender, options):
     assert len(found.to_dict()) == 9
     texts = repr(found), found._repr_html_(), json.dumps(found.to_dict())
     assert not any(word in text for text in texts for word in ("None", "nan", "inf<", "NaN"))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"rows": ["u1"]}, "The row 'u1' has entries in every column: the list is empty"),
+        ({"rows": ["u1", "u0"], "level": None}, "The row 'u1' has entries in every column: the"),
+        ({"rows": ["u1"], "among": ["i3"]}, "in every column of among: the list is empty"),
+        ({"rows": ["u0", "u1"], "among": ["i9"]}, "2 rows, such as 'u0', have entries in every"),
+    ],
+)
+def test_an_empty_list_has_a_warning(recommender, options, words):
+    with pytest.warns(TribitWarning, match=words + r".* \(exclude_seen=False lists"):
+        recommender.recommend(**options)
+
+
+def test_lists_with_columns_have_no_warning(recommender):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TribitWarning)
+        assert recommender.recommend(["u1"], exclude_seen=False).lengths.tolist() == [10]
+        assert recommender.recommend().lengths.min() == 0  # nobody was asked for by id
 
 
 def test_the_command_line(path, tmp_path, capsys):

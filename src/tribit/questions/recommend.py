@@ -16,6 +16,9 @@ from tribit.errors import (
     InvalidInputError,
     InvalidTypeError,
     TribitWarning,
+    either,
+    quoted,
+    warn,
 )
 from tribit.folding.new_rows import empty_observations
 from tribit.questions.base import OMIT, Question, option
@@ -120,9 +123,13 @@ class Recommend(Question[Recommendations]):
         if self.among is not None:
             among = find_or_warn(recommender, 1, self.among, self.unknown)
             among = among[among >= 0]
-        return chosen.lists(
+        found = chosen.lists(
             places, self.n, avoid_dislikes=self.avoid_dislikes, left_out=left_out, among=among
         )
+        empty = found.rows[found.lengths == 0].tolist()
+        if empty and (self.rows is not None or len(empty) == len(found)):
+            _warn_of_empty(empty, recommender.headings[0], "" if among is None else " of among")
+        return found
 
     def _places(self, recommender: FittedRecommender) -> tuple[Positions, Observations | None]:
         """Return positions of rows, -1 for unknown ones, and entries of new rows; unknown rows have none."""
@@ -165,6 +172,18 @@ class Recommend(Question[Recommendations]):
             n_skipped=len(given) - (0 if top.seen is None else top.seen.nnz),
             names=recommender.headings,
         )
+
+
+def _warn_of_empty(rows: list[Any], name: str, where: str) -> None:
+    one = len(rows) == 1
+    some = (
+        f"The {name} {quoted(rows[0])} has"
+        if one
+        else f"{len(rows)} rows, such as {quoted(rows[0])}, have"
+    )
+    advice = either(" (exclude_seen=False lists observed columns too)")
+    lists = "the list is" if one else "their lists are"
+    warn(TribitWarning(f"{some} entries in every column{where}: {lists} empty{advice}."))
 
 
 def _not_none(given: object) -> Any:
