@@ -99,7 +99,7 @@ def test_bad_queries(client, path, status, words):
         ),
         ("/explain", {"row": "r1"}, 422, "Pass a column"),
         ("/explain", {"row": ["r1"], "column": "c1"}, 422, "row: "),
-        ("/predict", {}, 422, "either pairs, or the entries"),
+        ("/predict", {}, 422, "either pairs, as in"),
         ("/predict", {"pairs": [{"row": "r1"}]}, 422, "pairs.0.column: field required"),
         ("/similar", {"columns": ["nothing"]}, 404, "not fitted on the column id 'nothing'"),
         ("/similar", {}, 422, "either rows or columns"),
