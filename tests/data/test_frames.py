@@ -16,6 +16,7 @@ from tribit import (
     Recommender,
     TribitWarning,
 )
+from tribit.data.reading import Reading
 from tribit.data.rules import TableRules
 from tribit.report.wording import Wording
 
@@ -197,3 +198,46 @@ def test_labels_beside_a_matrix_are_not_used():
 def test_rules_without_a_meaning():
     with pytest.raises(InvalidInputError, match="zeros must be one of dislike, unobserved"):
         TableRules(zeros="seen")
+
+
+WORDS = pd.DataFrame(
+    {"q1": ["right", "wrong", None, "Right"], "q2": ["wrong", "", "right", "skipped"]},
+    index=list("abcd"),
+)
+
+
+@pytest.mark.parametrize("n_copies", [1, 6])
+def test_a_wide_frame_of_words_is_read_as_a_wide_file(tmp_path, n_copies):
+    T = pd.concat([WORDS.add_suffix(f" {n}") for n in range(n_copies)], axis=1)
+    rules = {"like": "right", "dislike": "wrong"}
+    found = Observations.from_matrix(T, **rules)
+    T.rename_axis("person").to_csv(tmp_path / "t.csv")
+    theirs = Reading(layout="wide", **rules).read(tmp_path / "t.csv")
+    assert sorted(zip(found.rows, found.columns, found.labels, strict=True)) == sorted(
+        zip(theirs.rows, theirs.columns, theirs.labels, strict=True)
+    )
+    assert found.row_ids.tolist() == list("abcd")
+    assert found.column_ids.tolist() == list(T.columns)
+    assert f"neither a like nor a dislike: skipped ({n_copies})." in found.rules.notes[0]
+    model = BinaryMatrixCompletion(rank=1, search=False).fit(T, **rules)
+    assert model.reading_.like == ("right",)
+    known = T.replace({"right": "yes", "Right": "yes", "wrong": "no", "skipped": None})
+    np.testing.assert_array_equal(Observations.from_matrix(known).labels, found.labels)
+
+
+@pytest.mark.parametrize(
+    ("frame", "rules", "match"),
+    [
+        (WORDS, {"like": "true"}, "look like ids"),
+        (WORDS.to_numpy(), {}, r"The values of X are words: right \(2\), .*like and dislike"),
+        (WORDS.to_numpy(), {"like": "YES"}, "No value of X is 'YES'"),
+        (
+            WORDS.reset_index().to_numpy(),
+            {"like": "right", "dislike": "wrong"},
+            "column 0 of X has no like or dislike, but 'a'; ids of rows belong into the index",
+        ),
+    ],
+)
+def test_frames_of_words_that_are_refused(frame, rules, match):
+    with pytest.raises(InvalidInputError, match=match):
+        Observations.from_matrix(frame, **rules)

@@ -17,7 +17,7 @@ from tribit.data.axis import (
     row_of_frame,
 )
 from tribit.data.ingest import Checked, entries_from_ids
-from tribit.data.labels import TableCells, TextColumn, label_cells
+from tribit.data.labels import PAIRS, TableCells, TextColumn, label_cells, normalise_word
 from tribit.data.rules import TableRules, word_text
 from tribit.errors import InvalidInputError, listed, parameter, printable, quoted
 
@@ -59,13 +59,13 @@ def _frame_or_none(X: object) -> nw.DataFrame[Any] | nw.LazyFrame[Any] | None:
     return frame if isinstance(frame, nw.DataFrame | nw.LazyFrame) else None
 
 
-def check_no_long_frame(X: object) -> None:
+def check_no_long_frame(X: object, rules: TableRules) -> None:
     """Refuse a frame with an entry in each row, two of whose columns look like ids, where a matrix is expected."""
     frame = _frame_or_none(X)
     if not isinstance(frame, nw.DataFrame) or not 2 <= len(frame.columns) <= MAX_LONG_COLUMNS:
         return
     ids = [name for name in frame.columns if _looks_like_ids(str(name), frame.get_column(name))]
-    if len(ids) < 2:
+    if len(ids) < 2 or (len(ids) == len(frame.columns) and _are_words(frame, rules)):
         return
     others = [name for name in frame.columns if name not in ids[:2]]
     names = f"row={quoted(ids[0])}, column={quoted(ids[1])}"
@@ -74,6 +74,18 @@ def check_no_long_frame(X: object) -> None:
         f"X has the columns {listed(frame.columns)}, of which {quoted(ids[0])} and {quoted(ids[1])} look like ids: a "
         f"frame with an entry in each row is read by fit(X, {names}), or by Observations.from_frame; pass "
         "X.to_numpy() if it is a matrix."
+    )
+
+
+def _are_words(frame: nw.DataFrame[Any], rules: TableRules) -> bool:
+    """Return whether each column has a word for a like or a dislike."""
+    given = (*(rules.like or ()), *(rules.dislike or ())) or sum(PAIRS, ())
+    words = {normalise_word(word, rules.mark) for word in given}
+    return all(
+        not words.isdisjoint(
+            normalise_word(str(each), rules.mark) for each in set(column.to_list())
+        )
+        for column in frame.iter_columns()
     )
 
 

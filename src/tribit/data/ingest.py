@@ -23,10 +23,22 @@ from tribit.data.axis import (
     Where,
     check_ids,
     factorize,
+    first_true,
     frame_labels,
     quoted_id,
 )
-from tribit.data.labels import Duplicates, Labels, TextColumn, as_real, as_values, value_labels
+from tribit.data.labels import (
+    MISSING,
+    Duplicates,
+    Labels,
+    TextColumn,
+    TextValues,
+    are_missing,
+    as_real,
+    as_values,
+    reads_as_number,
+    value_labels,
+)
 from tribit.data.zeros import Holder, Zeros, meaning_of_zero
 from tribit.errors import InvalidInputError, InvalidTypeError, either, parameter, quoted
 
@@ -49,6 +61,8 @@ def entries_from_matrix(X: Any, rules: TableRules, ambiguous: Zeros | None = Non
 
     ``ambiguous`` is as in :func:`tribit.data.zeros.meaning_of_zero`.
     """
+    if (texts := _texts_of(X)) is not None:
+        return _entries_from_texts(X, texts, rules)
     cells = _matrix_cells(X)
     meaning = meaning_of_zero(
         cells.values,
@@ -83,6 +97,50 @@ def entries_from_matrix(X: Any, rules: TableRules, ambiguous: Zeros | None = Non
     return _in_order(
         Checked(rows.astype(np.int64), columns.astype(np.int64), labels, axes, found), kept
     )
+
+
+def _texts_of(X: Any) -> AnyArray | None:
+    """Return a dense matrix of words, some of them missing; None for any other matrix."""
+    if sp.issparse(X) or isinstance(X, np.ma.MaskedArray):
+        return None
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        return None
+    if array.dtype.kind not in "OUT" or array.ndim != 2 or not array.size:
+        return None
+    if not all(isinstance(each, str) or str(each) in MISSING for each in array.flat):
+        return None
+    words = (str(each).strip() for each in array.flat)
+    return array if any(not reads_as_number(each) for each in words if each not in MISSING) else None
+
+
+def _entries_from_texts(X: Any, matrix: AnyArray, rules: TableRules) -> Checked:
+    """Read likes and dislikes of a dense matrix of words, as a wide file is read."""
+    texts = TextColumn.of([str(each).strip() for each in matrix.flat])
+    kept = np.flatnonzero(~are_missing(texts))
+    if not kept.size:
+        raise InvalidInputError("X has no observed entry; give it a like or a dislike.")
+    texts = texts.take(kept)
+    rows, columns = np.unravel_index(kept, matrix.shape)
+    axes = Axes.of(check_shape(matrix.shape), *frame_labels(X))
+
+    def where(position: int) -> str:
+        return f"row {rows[position]}, column {columns[position]} of X"
+
+    values = TextValues(texts, where, "X", decimal=rules.mark)
+    labels, found, notes = values.labels(rules, holder="dense", has_missing=kept.size < matrix.size)
+    observed = labels != 0
+    labelled = np.isin(columns, columns[observed])
+    # Values that are in no column with a like or a dislike are ids, or are in the wrong place.
+    strange = ~labelled & ~np.isin(texts.codes, texts.codes[labelled])
+    if (position := first_true(strange)) is not None:
+        raise InvalidInputError(
+            f"The column {quoted_id(axes.columns.ids, columns[position])} of X has no like or dislike, but "
+            f"{quoted(texts[position])}; ids of rows belong into the index of a pandas frame, by X.set_index."
+        )
+    given = replace(rules, **found, notes=tuple(notes), settled=True)
+    return Checked(rows[observed], columns[observed], labels[observed], axes, given)
 
 
 def measurements_from_matrix(X: Any) -> Checked:

@@ -285,14 +285,15 @@ class Observations(Entries):
         ----------
         X : sparse matrix or array, or array-like, of shape (n_rows, n_columns)
             +1 is a like and -1 a dislike; masked, missing (NaN, NA) and not stored entries are unobserved. What 0 and
-            False mean is in :func:`tribit.data.zeros.meaning_of_zero`. The index and the columns of a pandas frame
-            become ids, unless they count from 0.
+            False mean is in :func:`tribit.data.zeros.meaning_of_zero`. Words are read as from a
+            file. The index and the columns of a pandas frame become ids, unless they count from 0.
         **rules
             ``like_at``, ``dislike_at``, ``like``, ``dislike`` and ``zeros``, as in
             :class:`tribit.data.rules.TableRules`.
         """
-        check_no_long_frame(X)
-        return cls.from_checked(ingest.entries_from_matrix(X, TableRules(**rules)))
+        given = TableRules(**rules)
+        check_no_long_frame(X, given)
+        return cls.from_checked(ingest.entries_from_matrix(X, given))
 
     @classmethod
     def from_pairs(
@@ -535,7 +536,7 @@ def as_observations(
     rules = TableRules() if rules is None else rules
     if is_long_frame(X, rules):
         return Observations.from_checked(entries_from_frame(X, rules))
-    check_no_long_frame(X)
+    check_no_long_frame(X, rules)
     return Observations.from_checked(ingest.entries_from_matrix(X, rules, ambiguous))
 
 
