@@ -112,7 +112,9 @@ def _texts_of(X: Any) -> AnyArray | None:
     if not all(isinstance(each, str) or str(each) in MISSING for each in array.flat):
         return None
     words = (str(each).strip() for each in array.flat)
-    return array if any(not reads_as_number(each) for each in words if each not in MISSING) else None
+    return (
+        array if any(not reads_as_number(each) for each in words if each not in MISSING) else None
+    )
 
 
 def _entries_from_texts(X: Any, matrix: AnyArray, rules: TableRules) -> Checked:
