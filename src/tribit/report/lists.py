@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tribit.data.axis import Positions
-from tribit.errors import InvalidInputError
+from tribit.errors import InvalidInputError, TribitWarning
 from tribit.evaluation.ranking import ranking_report
 from tribit.ranking.lists import recommend
 from tribit.ranking.scores import Ranker
@@ -126,7 +127,9 @@ def example_facts(recommender: Recommender) -> list[dict[str, Any]]:
     axes = recommender.model_.axes_
     counts = seen.counts[0]
     places = _example_rows(counts)
-    lists = recommender.recommend(axes.rows.names(places), N_EXAMPLE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TribitWarning)  # nobody asked for these rows
+        lists = recommender.recommend(axes.rows.names(places), N_EXAMPLE)
     none = np.full(lists.positions.values.size, np.nan)
     ends = (
         [none, none] if lists.intervals is None else [lists.intervals.lower, lists.intervals.upper]
