@@ -51,7 +51,9 @@ def test_likes_alone():
     ],
     ids=["2 x 2", "one row", "one column", "full likes", "full dislikes", "full"],
 )
-@pytest.mark.filterwarnings("error:.*is empty:tribit.TribitWarning", "error:.*are empty:tribit.TribitWarning")
+@pytest.mark.filterwarnings(
+    "error:.*is empty:tribit.TribitWarning", "error:.*are empty:tribit.TribitWarning"
+)
 def test_tiny_tables(matrix):
     recommender = Recommender(random_state=0).fit(np.array(matrix, dtype=float))
     report = make_report(recommender)
