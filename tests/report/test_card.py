@@ -21,7 +21,7 @@ LONG = {"row": "user", "column": "film"}
     [
         (
             {"value": "stars", "like_at": 4.0},
-            "a value of at least 4 in column 'stars'; a dislike is a lower one",
+            "a value of at least 4 under 'stars'; a dislike is a lower one",
         ),
         (
             {"like_at": 3.5, "dislike_at": 2, "zeros": "unobserved"},
@@ -29,7 +29,7 @@ LONG = {"row": "user", "column": "film"}
         ),
         (
             {"value": "vote", "like": ["yes", "aye"], "dislike": "no"},
-            "yes, aye in column 'vote'; a dislike is no",
+            "yes, aye under 'vote'; a dislike is no",
         ),
         ({}, "+1, 1, yes or true; a dislike is \N{MINUS SIGN}1, 0, no or false"),
     ],
@@ -71,7 +71,7 @@ def test_tables_commands_and_the_file_are_on_the_page(run, tmp_path, monkeypatch
         " ".join(commands),
         hashlib.sha256((tmp_path / "m").read_bytes()).hexdigest(),
         f"my votes.csv, more.csv: {n} entries of 21 users and 12 films",
-        "in column 'vote'; a dislike is",
+        "under 'vote'; a dislike is",
     ):
         assert text in words
 

@@ -53,7 +53,7 @@ def card_facts(
 
 def describe_like(reading: Reading, words: Wording, *, alone: bool) -> str:
     """Return the meaning of a like, by the rules of reading; ``alone`` if likes alone were observed."""
-    column = f" in column {quoted(name_of(reading.value))}" if reading.value is not None else ""
+    column = f" under {quoted(name_of(reading.value))}" if reading.value is not None else ""
     if reading.like_at is not None:
         text = f"a value of at least {reading.like_at:g}{column}"
         if reading.dislike_at is not None:
