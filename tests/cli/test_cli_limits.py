@@ -167,7 +167,10 @@ def test_nothing_to_write_is_told_and_nothing_is_written(run, model, tmp_path):
     everything = ["=1+1", *(f"i{item}" for item in range(5))]
     table.write_text("user,item,rating\n" + "".join(f"u0,{item},5\n" for item in everything))
     only = ["--for", "u0", "--no-ranker"]
-    assert_refused(run("recommend", model, table, "-o", out, *only), "have seen every column")
+    code, printed, err = run("recommend", model, table, "-o", out, *only)
+    warning, error = err.splitlines(keepends=True)
+    assert "'u0' has entries in every column" in warning
+    assert_refused((code, printed, error), "have seen every column")
     assert not out.exists()
 
 
