@@ -76,9 +76,8 @@ def meaning_of_zero(
     elif (values == -1).any():
         found, why = "unobserved", "unobserved, as -1 is the dislike"
     elif not (is_zero | (values == 1)).all():
-        return ZeroMeaning(
-            "unobserved"
-        )  # neither labels nor ratings, which is an error for the reader
+        # Neither labels nor ratings, which is an error for the reader of the values.
+        return ZeroMeaning("unobserved")
     elif has_zeros and not listed:
         if ambiguous is not None:
             return ZeroMeaning(ambiguous)

@@ -169,7 +169,7 @@ class Trial:
     def validation_row(self, fit: Fit) -> Row:
         """Return the error by which fits are chosen."""
         name, cut = JUDGE
-        wrong = _sign_errors(getattr(self.parts, name), fit, cut)
+        wrong = _wrong_labels(getattr(self.parts, name), fit, cut)
         return self._row(fit, name, cut, OVERALL, wrong)
 
     def every_row(self, fit: Fit) -> Iterable[Row]:
@@ -178,7 +178,7 @@ class Trial:
             entries = getattr(self.parts, name)
             given = stars(self.data)[entries.rows, entries.columns]
             for cut in (MEAN, ZERO):
-                wrong = _sign_errors(entries, fit, cut)
+                wrong = _wrong_labels(entries, fit, cut)
                 yield self._row(fit, name, cut, OVERALL, wrong) | {"chosen": True}
                 for rating in range(1, 6):
                     those = wrong[given == rating]
@@ -337,7 +337,7 @@ def _paper_fits(
         yield Fit(settled.U, settled.V, choices)
 
 
-def _sign_errors(entries: Observations, fit: Fit, cut: str) -> NDArray[np.bool_]:
+def _wrong_labels(entries: Observations, fit: Fit, cut: str) -> NDArray[np.bool_]:
     x = np.einsum("tk,tk->t", fit.U[entries.rows], fit.V[entries.columns])
     # The mean of X over all entries, from the sums of the factors alone.
     mean = float(fit.U.mean(axis=0) @ fit.V.mean(axis=0))
