@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -22,12 +22,13 @@ from tribit.data.axis import Axis, Positions
 from tribit.data.observations import Observations
 from tribit.evaluation.held_out import Evaluation
 from tribit.explain.neighbours import similar
-from tribit.metrics.entries import interval, losses, reliability, standard_error
+from tribit.metrics.entries import interval, reliability, standard_error
 from tribit.model.scores import Scores, probability_name
 from tribit.plots import imputed_shares, simplex_view
 from tribit.report.accuracy import accuracy_facts
 from tribit.report.card import card_facts
 from tribit.report.lists import example_facts, trade_off_facts
+from tribit.report.outliers import unusual_facts
 from tribit.report.trial import LEVEL, Trial
 from tribit.report.wording import (
     Wording,
@@ -61,9 +62,6 @@ N_POPULARITY_POINTS = 41
 MIN_IN_BIN = 20
 #: Maximum number of candidates in the charts; a search tries some tens.
 MAX_CANDIDATES = 400
-#: Number of rows (and columns) in each table of outliers, the weight of the overall mean in a shrunk mean, in entries,
-#: and the minimum number of entries of an outlier.
-N_OUTLIERS, SHRINKAGE, MIN_ENTRIES = 5, 5.0, 3
 #: Maximum number of points of a map, those with the most entries: browsers draw 1,200 without delay.
 MAX_POINTS = 1200
 #: Maximum number of rows (and columns) that can be found by name, those with the most entries: with their neighbours
@@ -306,48 +304,6 @@ def _candidates_on_simplex(candidates: Sequence[Candidate]) -> list[Candidate]:
     mixed = [each for each in candidates if each.settings.uses_unobserved]
     unmixed = [each for each in candidates if not each.settings.uses_unobserved]
     return [*mixed, *([min(unmixed, key=lambda each: each.score)] if unmixed else [])]
-
-
-def unusual_facts(trial: Trial, seen: Observations | None) -> Facts:
-    """Return the rows and columns with the highest log-loss, and those with the most one-sided labels."""
-    rows, columns, labels = trial.places
-    found: Facts = {"worst": {}, "one_sided": {}}
-    loss = losses(trial.scores.curve, trial.x, labels)
-    sides = zip(("rows", "columns"), trial.scores.axes, (rows, columns), strict=True)
-    for side, axis, places in sides:
-        if axis.size < 2:
-            continue
-        if labels.min() != labels.max():
-            found["worst"][side] = worst_predicted(axis, places, loss)
-        if seen is not None and seen.n_likes and seen.n_dislikes:
-            theirs = seen.rows if side == "rows" else seen.columns
-            found["one_sided"][side] = most_one_sided(axis, theirs, seen.labels)
-    return found
-
-
-def worst_predicted(axis: Axis, places: Positions, loss: NDArray[Any]) -> list[Facts]:
-    """Return the rows with the highest mean loss, shrunk towards the overall mean."""
-    outliers = _outliers(axis, places, np.asarray(loss, dtype=np.float64), np.positive)
-    return [{"name": name, "n": n, "loss": total / n} for name, n, total in outliers]
-
-
-def most_one_sided(axis: Axis, places: Positions, labels: NDArray[np.int8]) -> list[Facts]:
-    """Return the rows whose share of likes, shrunk towards the base rate, differs most from it."""
-    outliers = _outliers(axis, places, (labels > 0).astype(np.float64), np.abs)
-    return [{"name": name, "n": n, "likes": int(total)} for name, n, total in outliers]
-
-
-def _outliers(
-    axis: Axis, places: Positions, values: NDArray[np.float64], size: np.ufunc
-) -> Iterator[tuple[str, int, float]]:
-    """Yield name, number of entries and sum of values of the rows whose shrunk means are most extreme."""
-    counts = np.bincount(places, minlength=axis.size)
-    sums = np.bincount(places, values, minlength=axis.size)
-    excess = size(sums - float(np.mean(values)) * counts) / (counts + SHRINKAGE)
-    excess = np.where(counts >= MIN_ENTRIES, excess, 0.0)
-    order = np.argsort(-excess, kind="stable")[:N_OUTLIERS]
-    order = order[excess[order] > 0]
-    yield from zip(names_at(axis, order), counts[order].tolist(), sums[order].tolist(), strict=True)
 
 
 def _ends(axis: Axis, along: NDArray[np.float64], order: Positions) -> dict[str, list[str]]:
