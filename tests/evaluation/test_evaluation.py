@@ -2,13 +2,14 @@
 
 import html
 import json
+import re
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, evaluate
-from tribit.evaluation.ranking import ranking_report
+from tribit.evaluation.ranking import by_popularity, ranking_report
 from tribit.metrics.entries import (
     INFLUENCES,
     METRICS,
@@ -159,6 +160,23 @@ def test_baselines_and_lists_beside(parts):
     assert error == pytest.approx(paired, rel=0.02)
     assert difference < -2 * error
     assert found.lists == ranking_report(model, train, test, 5)
+    popular = ranking_report(by_popularity(train), train, test, 5)
+    names = (
+        "ndcg",
+        "precision",
+        "recall",
+        "dislikes_per_like",
+        "coverage",
+        "novelty",
+        "popularity",
+    )
+    for measures, report in (
+        (found.measures(), found.lists),
+        (found.baselines["popularity"].measures, popular),
+    ):
+        assert {name: measures[f"lists_{name}"] for name in names} == {
+            name: getattr(report, name) for name in names
+        }
     assert not found.ranked
     ranker = CandidateRanker(random_state=0).fit(train)
     ranked = evaluate(model, test, train, n=5, ranker=ranker, avoid_dislikes=0.5)
@@ -203,7 +221,7 @@ def test_one_label_alone_is_ranked_among_unseen_cells(sign):
     facts = found.facts()
     assert facts["AUC among unseen cells"] == f"{found.unseen.auc:.4f}"
     assert "accuracy" not in facts
-    assert ("NDCG@10 of lists" in facts) == (sign > 0)
+    assert ("NDCG@10" in facts) == ("by popularity" in facts.get("NDCG@10", "")) == (sign > 0)
     assert not any("dislikes per like" in title for title in facts)
     assert f"average precision among unseen cells {effects['unseen_average_precision']:.4f}" in str(
         found
@@ -223,10 +241,13 @@ def test_it_is_printed_and_written(parts):
     found = evaluate(model, test, train)
     text = str(found)
     low, high = found.intervals["auc"]
-    assert f"AUC                                 {found.auc:.4f} ({low:.4f} to {high:.4f})" in text
+    assert re.search(rf"AUC +{found.auc:.4f} \({low:.4f} to {high:.4f}\)", text)
     assert text.startswith(f"{test.n_observed} entries of {found.n_rows} rows (95% intervals")
     assert "baseline: row and column biases" in text
-    assert "NDCG@10 of lists, by P(like) alone" in text
+    assert text.splitlines()[0].endswith("clustered by row; lists by P(like) alone)")
+    popular = found.baselines["popularity"].measures
+    shown = f"{found.lists.ndcg:.4f}; by popularity {popular['lists_ndcg']:.4f}"
+    assert re.search(rf"NDCG@10 +{shown}\n", text)
     again = json.loads(json.dumps(found.to_dict()))
     assert again["auc"] == found.auc
     assert again["baselines"]["base rate"]["measures"]["auc"] == 0.5

@@ -12,7 +12,7 @@ from tribit import (
     InvalidTypeError,
     Observations,
 )
-from tribit.evaluation.ranking import ranking_report
+from tribit.evaluation.ranking import by_popularity, ranking_report
 from tribit.ranking import CandidateRanker
 
 SHAPE = (30, 17)
@@ -33,6 +33,8 @@ def by_hand(scores, train, hidden, n):
     """Every measure by loops over rows and places."""
     sums = {"precision": 0.0, "recall": 0.0, "ndcg": 0.0}
     users = likes = dislikes = 0
+    counts = [sum(train[i, j] != 0 for i in range(SHAPE[0])) for j in range(SHAPE[1])]
+    places = []
     for i in range(len(scores)):
         wanted = {j for j in range(SHAPE[1]) if hidden[i, j] == 1}
         if not wanted:
@@ -40,6 +42,7 @@ def by_hand(scores, train, hidden, n):
         users += 1
         free = [j for j in range(SHAPE[1]) if train[i, j] == 0]
         shown = sorted(free, key=lambda j: (-scores[i, j], j))[:n]
+        places += shown
         hits = [place for place, j in enumerate(shown, start=1) if j in wanted]
         best = sum(1 / np.log2(p + 1) for p in range(1, min(n, len(wanted)) + 1))
         sums["precision"] += len(hits) / n
@@ -54,6 +57,12 @@ def by_hand(scores, train, hidden, n):
         "likes_shown": likes,
         "dislikes_shown": dislikes,
         "dislikes_per_like": dislikes / likes if likes else None,
+        "coverage": len(set(places)) / SHAPE[1],
+        "novelty": sum(-np.log2(counts[j] / SHAPE[0]) for j in places) / len(places),
+        "popularity": sum(
+            sum((c < counts[j]) + (c == counts[j]) / 2 for c in counts) / SHAPE[1] for j in places
+        )
+        / len(places),
     }
 
 
@@ -94,6 +103,22 @@ def test_no_like_shown_has_no_dislikes_per_like():
     report = ranking_report(np.array([[0.0, 2.0, 1.0, 3.0]]), train, hidden, 2)
     assert report.dislikes_per_like is None
     assert (report.likes_shown, report.dislikes_shown, report.ndcg) == (0, 1, 0.0)
+
+
+def test_a_column_without_entries_is_as_novel_as_one_of_a_single_row():
+    train, hidden = (
+        np.array([[0, 1], [0, -1], [0, 1], [0, 0]]),
+        np.array([[-1, 0]] + [[0, 0]] * 2 + [[1, 0]]),
+    )
+    report = ranking_report(np.ones((4, 2)), train, hidden, 1)
+    assert (report.novelty, report.coverage, report.popularity) == (2.0, 0.5, 0.25)
+
+
+def test_popularity_is_the_number_of_training_likes():
+    train, hidden = parts()
+    scores = np.tile((train == 1).sum(axis=0), (SHAPE[0], 1))
+    popular = by_popularity(Observations.from_matrix(train))
+    assert ranking_report(popular, train, hidden, 4) == ranking_report(scores, train, hidden, 4)
 
 
 def test_what_was_trained_on_is_never_shown():

@@ -60,6 +60,11 @@ def test_held_out_measures_stand_beside_those_of_the_baselines(tuned):
     assert facts["AUC"] == (
         f"{percent(found.auc)}, how often a like ranks above a dislike; user and film biases {percent(biases['auc'])}"
     )
+    popular = found.baselines["popularity"].measures["lists_recall"]
+    assert facts["recall@10"] == (
+        f"{percent(found.lists.recall)} of the held-out likes of a user are in the top-10 list; by popularity "
+        f"{percent(popular)}"
+    )
 
 
 def test_without_them_the_measures_are_those_of_the_validation_set():

@@ -17,7 +17,7 @@ from tribit.checks import check_count
 from tribit.data.observations import read_entries
 from tribit.display import Summarised
 from tribit.errors import InvalidTypeError
-from tribit.evaluation.held_out import Evaluation, evaluate
+from tribit.evaluation.held_out import POPULARITY, Evaluation, beside, evaluate
 from tribit.factor_model import FactorModel
 from tribit.progress import steps_bar
 from tribit.randomness import RandomState, balanced_fold_numbers, generator
@@ -67,14 +67,20 @@ class CrossValidation(Summarised):
 
     def facts(self) -> dict[str, str]:
         """Return formatted means and standard errors by title, then the means of the baselines."""
-        titles, errors = self.evaluations[0].titles(), self.standard_errors
-        facts = {
-            titles[name]: f"{mean:.4f}" + (f" ± {errors[name]:.4f}" if name in errors else "")
-            for name, mean in self.means.items()
-            if self.evaluations[0].is_informative(name)
+        first = self.evaluations[0]
+        titles, errors = first.titles(), self.standard_errors
+        beside_model = {
+            name: self._values(lambda each, name=name: each.measures_of(name))  # type: ignore[misc]
+            for name in first.baselines
         }
-        for name in self.evaluations[0].baselines:
-            found = self._values(lambda each, name=name: each.baselines[name].measures)  # type: ignore[misc]
+        popular = beside_model.pop(POPULARITY, {})
+        facts = {}
+        for name, mean in self.means.items():
+            if first.is_informative(name):
+                error = f" ± {errors[name]:.4f}" if name in errors else ""
+                theirs = float(np.mean(popular[name])) if name in popular else None
+                facts[titles[name]] = f"{mean:.4f}{error}{beside(theirs)}"
+        for name, found in beside_model.items():
             shown = (
                 f"{titles[measure]} {np.mean(values):.4f}" for measure, values in found.items()
             )
@@ -112,7 +118,9 @@ class CrossValidation(Summarised):
         n = len(self.evaluations)
         done = f"{n} folds" if n == self.n_folds else f"{n} of {self.n_folds} folds, interrupted"
         entries = sum(each.n_entries for each in self.evaluations)
-        head = f"{entries} entries in {done} (mean ± standard error over folds)"
+        order = self.evaluations[0].order_of_lists()
+        notes = f"mean ± standard error over folds{f'; {order}' if order else ''}"
+        head = f"{entries} entries in {done} ({notes})"
         return "\n".join([head, *(f"  {title:<{width}}  {fact}" for title, fact in facts.items())])
 
 

@@ -2,6 +2,7 @@
 
 base rate                 P(like) = (likes + 1) / (entries + 2), the same everywhere
 row and column biases     x_ij = b + a_i + c_j,  argmin of the logistic risk + 1 / 2 (|a|^2 + |c|^2)
+popularity                lists of the columns with the most training likes, of the same rows by the same rules
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tribit.data.axis import AnyArray, Axes
 from tribit.data.observations import Observations
 from tribit.display import html_facts
 from tribit.errors import InvalidInputError, UnknownIdWarning, parameter, warn
-from tribit.evaluation.ranking import RankingReport, ranking_report
+from tribit.evaluation.ranking import RankingReport, by_popularity, ranking_report
 from tribit.metrics.entries import (
     INFLUENCES,
     METRICS,
@@ -48,7 +49,17 @@ MAX_LISTS = 5000
 #: of Coat's training entries and of the Senate's votes (seeds 10 to 12); the minimum is flat.
 L2_OF_BIASES = 1.0
 #: Names of the baselines.
-BASE_RATE, BIASES = "base rate", "row and column biases"
+BASE_RATE, BIASES, POPULARITY = "base rate", "row and column biases", "popularity"
+#: Titles of the measures of lists, without their length.
+LIST_TITLES = {
+    "ndcg": "NDCG",
+    "precision": "precision",
+    "recall": "recall",
+    "dislikes_per_like": "dislikes per like",
+    "coverage": "coverage",
+    "novelty": "novelty",
+    "popularity": "popularity percentile",
+}
 #: Titles of the measures among unseen cells.
 UNSEEN_TITLES = {
     "unseen_auc": "AUC among unseen cells",
@@ -63,7 +74,7 @@ class Baseline:
     Attributes
     ----------
     measures : mapping of str to float or None
-        Measures by name: those of :data:`METRICS`, or those among unseen cells.
+        Measures by name: those of :data:`METRICS`, those of lists, or those among unseen cells.
     differences : mapping of str to (float, float)
         Measure of the model minus that of the baseline, with its standard error, paired by entry.
     """
@@ -137,24 +148,16 @@ class Evaluation(Answer):
         """Return all measures by name: of entries, of rows, of lists and among unseen cells."""
         found = {name: getattr(self, name, self.further.get(name)) for name in METRICS}
         found |= {"calibration_error": self.calibration_error, "ndcg": self.ndcg}
-        if self.lists is not None:
-            found |= {
-                "lists_ndcg": self.lists.ndcg,
-                "lists_dislikes_per_like": self.lists.dislikes_per_like,
-            }
-        return found | unseen_measures(self.unseen)
+        return found | list_measures(self.lists) | unseen_measures(self.unseen)
 
     def titles(self) -> dict[str, str]:
         """Return the title of each measure."""
         n = 0 if self.lists is None else self.lists.n
-        # One label alone is ranked by what it identifies, exposure included.
-        order = "" if self.ranked or self.unseen is not None else ", by P(like) alone"
         return {
             **{name: metric.title for name, metric in METRICS.items()},
             "calibration_error": "calibration error",
             "ndcg": "NDCG of a row's entries",
-            "lists_ndcg": f"NDCG@{n} of lists{order}",
-            "lists_dislikes_per_like": f"dislikes per like in lists of {n}",
+            **{f"lists_{name}": f"{title}@{n}" for name, title in LIST_TITLES.items()},
             **UNSEEN_TITLES,
         }
 
@@ -170,14 +173,15 @@ class Evaluation(Answer):
         }
 
     def facts(self) -> dict[str, str]:
-        """Return formatted measures by title, then the baselines."""
+        """Return formatted measures by title, those of lists beside popularity, then the other baselines."""
         titles, found = self.titles(), self.measures()
+        popular = self.measures_of(POPULARITY)
         facts = {}
         for name, value in found.items():
             if not self.is_informative(name):
                 continue
             if value is not None:
-                facts[titles[name]] = f"{value:.4f}{self._error(name)}"
+                facts[titles[name]] = f"{value:.4f}{self._error(name)}{beside(popular.get(name))}"
             elif name in METRICS:
                 facts[titles[name]] = "only one label"
         if self.unseen is not None and (tenths := self.unseen.tenths):
@@ -186,6 +190,8 @@ class Evaluation(Answer):
             facts["likes held out, and expected"] = f"{self.unseen.n_entries}, {total:.1f}"
             facts["their ratio, by tenths"] = " ".join(ratios)
         for name, baseline in self.baselines.items():
+            if name == POPULARITY:
+                continue
             shown = (
                 f"{titles[measure]} {value:.4f}"
                 for measure, value in baseline.measures.items()
@@ -194,9 +200,15 @@ class Evaluation(Answer):
             facts[f"baseline: {name}"] = ", ".join(shown)
         return facts
 
+    def measures_of(self, baseline: str) -> Mapping[str, float | None]:
+        """Return the measures of a baseline; none if there is no such baseline."""
+        return self.baselines[baseline].measures if baseline in self.baselines else {}
+
     def is_informative(self, name: str) -> bool:
         """Return whether a measure is of use: with one label alone only ranks among unseen cells are."""
-        return self.unseen is None or name in (*UNSEEN_TITLES, "lists_ndcg")
+        if self.unseen is None or name in UNSEEN_TITLES:
+            return True
+        return name.startswith("lists_") and name != "lists_dislikes_per_like"
 
     def _error(self, name: str) -> str:
         low, high = self.intervals.get(name, (None, None))
@@ -226,13 +238,33 @@ class Evaluation(Answer):
 
     def title(self) -> str:
         """Return the size of the test set, and the meaning of the intervals."""
-        about = f" ({100 * self.level:g}% intervals, clustered by row)" if self.intervals else ""
+        notes = [f"{100 * self.level:g}% intervals, clustered by row"] if self.intervals else []
+        notes += [self.order_of_lists()] if self.order_of_lists() else []
+        about = f" ({'; '.join(notes)})" if notes else ""
         return f"{self.n_entries} entries of {self.n_rows} rows{about}{self.unknown_remark()}"
+
+    def order_of_lists(self) -> str:
+        """Return a remark on lists that are ordered without a ranker; "" for all others."""
+        # One label alone is ranked by what it identifies, exposure included.
+        by_like = self.lists is not None and not self.ranked and self.unseen is None
+        return "lists by P(like) alone" if by_like else ""
 
     def unknown_remark(self) -> str:
         """Return a remark on the numbers of entries with unknown ids."""
         about = f"; {self.n_unknown} with unknown ids" if self.n_unknown else ""
         return f"{about}{skipped_remark(self.n_skipped)}"
+
+
+def beside(popular: float | None) -> str:
+    """Return the measure of lists by popularity as text that follows that of the model; "" if there is none."""
+    return "" if popular is None else f"; by popularity {popular:.4f}"
+
+
+def list_measures(report: RankingReport | None) -> dict[str, float | None]:
+    """Return the measures of lists by name; none without a report."""
+    if report is None:
+        return {}
+    return {f"lists_{name}": getattr(report, name) for name in LIST_TITLES}
 
 
 def unseen_measures(report: UnseenReport | None) -> dict[str, float | None]:
@@ -320,17 +352,21 @@ def evaluate(
         return found
     in_lists = test.take(test.known(scores.shape))
     training = scores.place_entries(read_entries(model, seen))
-    train, lists = _observations(scores.axes, training), None
+    train = _observations(scores.axes, training)
+    lists, baselines, held_out = None, {}, None
     if in_lists.labels.size:
-        held_out = _observations(scores.axes, in_lists)
-        _check_disjoint(train, held_out)
-        lists = _measure_lists(scores, train, held_out, n, ranker, avoid_dislikes)
+        held_out = _rows_with_lists(_observations(scores.axes, in_lists), train)
+    if held_out is not None:
+        options: dict[str, Any] = {"ranker": ranker, "avoid_dislikes": avoid_dislikes}
+        lists = ranking_report(scores, train, held_out, n, **options)
+        popular = ranking_report(by_popularity(train), train, held_out, n)
+        baselines[POPULARITY] = Baseline(list_measures(popular))
     biases = fit_biases(train).scores_
     if np.unique(np.concatenate([train.labels, labels])).size < 2:
         baseline = Baseline(unseen_measures(unseen_report(biases, training, in_lists)))
         report = unseen_report(scores, training, in_lists)
-        return replace(found, lists=lists, unseen=report, baselines={BIASES: baseline})
-    baselines = {}
+        return replace(found, lists=lists, unseen=report, baselines={BIASES: baseline, **baselines})
+    of_entries = {}
     for name, baseline_curve, baseline_x in (
         (BASE_RATE, *base_rate_scores(train, labels.size)),
         (BIASES, biases.curve, biases.x_of(test)),
@@ -343,8 +379,8 @@ def evaluate(
                 difference = float(measures[measure]) - float(theirs[measure])  # type: ignore[arg-type]
                 differences[measure] = (difference, error)
         theirs.pop("accuracy")
-        baselines[name] = Baseline(theirs, differences)
-    return replace(found, lists=lists, baselines=baselines)
+        of_entries[name] = Baseline(theirs, differences)
+    return replace(found, lists=lists, baselines=of_entries | baselines)
 
 
 def _placed_test(
@@ -390,31 +426,20 @@ def measure_entries(
     return measures, influences
 
 
-def _check_disjoint(train: Observations, held_out: Observations) -> None:
-    """Refuse test entries that are also training entries."""
+def _rows_with_lists(held_out: Observations, train: Observations) -> Observations | None:
+    """Return the test entries of at most ``MAX_LISTS`` rows with a test like; None without a like."""
     if both := int(np.count_nonzero(train.observed_at(held_out.rows, held_out.columns))):
         raise InvalidInputError(
             f"{both} of the test entries are also in seen: pass entries that the model was not fitted on "
             "(Observations.split) as X, and the training entries as seen."
         )
-
-
-def _measure_lists(
-    scores: Scores,
-    train: Observations,
-    held_out: Observations,
-    n: int,
-    ranker: Ranker | None,
-    avoid_dislikes: float,
-) -> RankingReport | None:
-    """Return the measures of top-N lists for at most ``MAX_LISTS`` rows; None without a test like."""
     users = np.unique(held_out.rows[held_out.labels > 0])
     if not users.size:
         return None
     if users.size > MAX_LISTS:
         users = users[np.linspace(0, users.size - 1, MAX_LISTS).astype(int)]
         held_out = held_out.take(np.flatnonzero(np.isin(held_out.rows, users)))
-    return ranking_report(scores, train, held_out, n, ranker=ranker, avoid_dislikes=avoid_dislikes)
+    return held_out
 
 
 def _observations(axes: Axes, entries: PlacedEntries) -> Observations:

@@ -6,7 +6,14 @@ including the many without a label, are not. Measures are means over the rows wi
     precision = likes shown / n,    recall = likes shown / held-out likes,
     NDCG = sum_{places p of likes} 1 / log2(p + 1)  /  sum_{p <= min(n, held-out likes)} 1 / log2(p + 1)
 
-(Jarvelin and Kekalainen 2002, "Cumulated gain-based evaluation of IR techniques", with gains 0 and 1).
+(Jarvelin and Kekalainen 2002, "Cumulated gain-based evaluation of IR techniques", with gains 0 and 1). With c_j the
+number of training entries of column j, d1 rows and d2 columns, and means over all places of all lists:
+
+    coverage = columns in at least one list / d2,    novelty = mean of -log2(max(c_j, 1) / d1),
+    popularity = mean of (#{k: c_k < c_j} + #{k: c_k = c_j} / 2) / d2
+
+(self-information and coverage: Zhou et al. 2010, "Solving the apparent diversity-accuracy dilemma of recommender
+systems").
 """
 
 from __future__ import annotations
@@ -17,10 +24,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from tribit.checks import check_count, check_fitted
 from tribit.data.axis import Positions, first_true
-from tribit.data.observations import read_entries, read_mask
+from tribit.data.observations import Observations, read_entries, read_mask
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.model.scores import HasScores, Scores
 from tribit.ranking.lists import best_columns
@@ -53,6 +61,12 @@ class RankingReport:
         dislikes does not count.
     dislikes_per_like : float or None
         ``dislikes_shown / likes_shown``; None without a like in the lists.
+    coverage : float
+        Share of all columns that are in at least one list.
+    novelty : float
+        Mean self-information of the places in bits: few rows have the columns of novel lists.
+    popularity : float
+        Mean popularity percentile of the places, from 0 to 1: the share of columns with fewer training entries.
     """
 
     n: int
@@ -63,6 +77,9 @@ class RankingReport:
     likes_shown: int
     dislikes_shown: int
     dislikes_per_like: float | None
+    coverage: float
+    novelty: float
+    popularity: float
 
 
 def ranking_report(
@@ -122,17 +139,43 @@ def ranking_report(
     users, n_likes = np.unique(places[0][likes], return_counts=True)
     shown, _ = best_columns(score, users, axes.shape[1], n, out)
     labels = _labels_at(shown, users, places, hidden.labels, axes.shape[1])
-    return _report(labels, n_likes)
+    counts = np.bincount(out.indices, minlength=axes.shape[1])
+    return _report(shown, labels, n_likes, counts, axes.shape[0])
 
 
-def _report(labels: NDArray[np.int8], n_likes: Positions) -> RankingReport:
-    """Return the measures of lists from their labels and the number of held-out likes of each row."""
+def by_popularity(train: Observations) -> Score:
+    """Return the score of popularity: the number of likes of each column, the same for every row."""
+    likes = np.bincount(train.columns[train.labels > 0], minlength=train.shape[1])
+    return lambda rows: np.tile(likes.astype(np.float64), (rows.size, 1))
+
+
+def _report(
+    shown: Positions,
+    labels: NDArray[np.int8],
+    n_likes: Positions,
+    counts: Positions,
+    n_rows: int,
+) -> RankingReport:
+    """Return the measures of lists.
+
+    Parameters
+    ----------
+    shown, labels : array of shape (n_lists, n)
+        Columns of the lists, -1 at empty places, and their held-out labels, 0 for none.
+    n_likes : array of shape (n_lists,)
+        Number of held-out likes of each row.
+    counts : array of shape (n_columns,)
+        Number of training entries of each column.
+    n_rows : int
+        Number of all rows, with a list or without.
+    """
     n = labels.shape[1]
     likes = labels > 0
     discounts = 1.0 / np.log2(np.arange(n) + 2.0)
     ideal = np.cumsum(discounts)[np.minimum(n_likes, n) - 1]
     hits = np.count_nonzero(likes, axis=1)
     found, disliked = int(hits.sum()), int(np.count_nonzero(labels < 0))
+    places = shown[shown >= 0]
     return RankingReport(
         n=n,
         n_users=int(n_likes.size),
@@ -142,6 +185,9 @@ def _report(labels: NDArray[np.int8], n_likes: Positions) -> RankingReport:
         likes_shown=found,
         dislikes_shown=disliked,
         dislikes_per_like=disliked / found if found else None,
+        coverage=np.unique(places).size / counts.size,
+        novelty=float(np.mean(-np.log2(np.maximum(counts, 1) / n_rows)[places])),
+        popularity=float(np.mean(((rankdata(counts) - 0.5) / counts.size)[places])),
     )
 
 

@@ -106,6 +106,7 @@ def page_facts(
         "opening": [text for text in opening if text],
         "notes": trial.notes,
         "measures": measures_facts(found, words, beside),
+        "list_measures": measures_facts(found, words, of_lists=True),
         "terms": {
             "measures": measure_terms(found, _titles(found, words), words),
             "hyperparameters": hyperparameter_terms(model.spec_, words),
@@ -127,36 +128,58 @@ def page_facts(
 
 
 def measures_facts(
-    found: Evaluation, words: Wording, beside: Mapping[str, Mapping[str, float]] | None = None
+    found: Evaluation,
+    words: Wording,
+    beside: Mapping[str, Mapping[str, float]] | None = None,
+    *,
+    of_lists: bool = False,
 ) -> Facts:
-    """Return the measures of the model, with intervals, and of the baselines; ``beside`` has further ones of these."""
-    titles = _titles(found, words)
-    theirs = [
-        {**(beside or {}).get(name, {}), **each.measures} for name, each in found.baselines.items()
-    ]
-    rows = [
-        {
-            "title": titles[name],
-            "value": value,
-            "interval": found.intervals.get(name),
-            "baselines": [each.get(name) for each in theirs],
-        }
+    """Return measures of test entries or of lists: those of the model, with intervals, and those of the baselines.
+
+    ``beside`` has further measures of baselines.
+    """
+    titles, baselines = _titles(found, words), found.baselines
+    names = [
+        name
         for name, value in found.measures().items()
-        if name != "accuracy"
+        if name.startswith("lists_") == of_lists
+        and name != "accuracy"
         and value is not None
         and math.isfinite(value)
         and found.is_informative(name)
     ]
-    names = [baseline_name(name, words) for name in found.baselines]
+    theirs = {
+        baseline_name(title, words): {**(beside or {}).get(title, {}), **baseline.measures}
+        for title, baseline in baselines.items()
+        if not baseline.measures.keys().isdisjoint(names)
+    }
+    rows = [
+        {
+            "title": titles[name],
+            "value": found.measures()[name],
+            "interval": found.intervals.get(name),
+            "baselines": [each.get(name) for each in theirs.values()],
+        }
+        for name in names
+    ]
     has_intervals = any(each["interval"] for each in rows)
-    return {"level": found.level, "baselines": names, "rows": rows, "intervals": has_intervals}
+    return {
+        "level": found.level,
+        "baselines": list(theirs),
+        "rows": rows,
+        "intervals": has_intervals,
+    }
 
 
 def kept_facts(found: Evaluation | None, words: Wording) -> Facts | None:
     """Return the measures on the entries that the fit held out; None if it held out none."""
     if found is None:
         return None
-    return {"texts": describe_quality(found, words), "measures": measures_facts(found, words)}
+    return {
+        "texts": describe_quality(found, words),
+        "measures": measures_facts(found, words),
+        "list_measures": measures_facts(found, words, of_lists=True),
+    }
 
 
 def beside_facts(found: Evaluation, words: Wording) -> Facts | None:
@@ -173,6 +196,7 @@ def beside_facts(found: Evaluation, words: Wording) -> Facts | None:
     bars += [
         {"name": baseline_name(title, words), "value": baseline.measures[name]}
         for title, baseline in reversed([*found.baselines.items()])
+        if name in baseline.measures
     ]
     measure = _titles(found, words)[name]
     return {"measure": measure, "lower_is_better": name == "error_rate", "bars": bars}

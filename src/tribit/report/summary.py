@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tribit.errors import Message, with_mentions
-from tribit.evaluation.held_out import BASE_RATE, BIASES, Evaluation
+from tribit.evaluation.held_out import BASE_RATE, BIASES, POPULARITY, Evaluation
 from tribit.model.fitted import LIKE
-from tribit.report.wording import Wording, describe_choice, percent, with_noun
+from tribit.report.wording import Wording, describe_choice, percent, with_article, with_noun
 from tribit.selection.record import DONE
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _quality(recommender: Recommender, words: Wording) -> dict[str, str]:
 
 
 def quality_lines(found: Evaluation, words: Wording, kind: str) -> dict[str, str]:
-    """Return the error rate and the AUC of an evaluation beside the baselines; ``kind`` is that of its entries."""
+    """Return error rate, AUC and recall of an evaluation beside the baselines; ``kind`` is that of its entries."""
     name = "auc" if found.unseen is None else "unseen_auc"
     baselines = {title: each.measures for title, each in found.baselines.items()}
     measures = {
@@ -83,7 +83,14 @@ def quality_lines(found: Evaluation, words: Wording, kind: str) -> dict[str, str
         for measure, value in found.measures().items()
         if value is not None and math.isfinite(value)
     }
-    return _lines(measures, baselines, name, f"{found.n_entries:,} {kind}", words)
+    lines = _lines(measures, baselines, name, f"{found.n_entries:,} {kind}", words)
+    lists, popular = found.lists, found.measures_of(POPULARITY).get("lists_recall")
+    if lists is not None and popular is not None:
+        lines[f"recall@{lists.n}"] = (
+            f"{percent(lists.recall)} of the {kind} likes of {with_article(words.row)} are in the top-{lists.n} list; "
+            f"by popularity {percent(popular)}"
+        )
+    return lines
 
 
 def _lines(

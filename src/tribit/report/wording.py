@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from tribit.data.axis import Axis, Positions
 from tribit.errors import printable
-from tribit.evaluation.held_out import BASE_RATE, BIASES, Evaluation
+from tribit.evaluation.held_out import BASE_RATE, BIASES, POPULARITY, Evaluation
 from tribit.model.fitted import LIKE
 
 if TYPE_CHECKING:
@@ -50,7 +50,12 @@ MEANINGS = {
     "calibration_error": "mean distance between predicted probabilities and shares of likes, in ten bins",
     "ndcg": "order of the test entries of each {row}, in which likes at the top count most; 1 is perfect",
     "lists_ndcg": "the same for top-N lists, with test likes as likes and all else as misses",
+    "lists_precision": "share of the places of a top-N list that are test likes",
+    "lists_recall": "share of the test likes of {a_row} that are in the top-N list",
     "lists_dislikes_per_like": "test dislikes / test likes shown, summed over the lists of each {row} with a test like",
+    "lists_coverage": "share of all {columns} that are in at least one top-N list",
+    "lists_novelty": "mean of -log2(share of {rows} with an entry of the {column}) over the places, in bits",
+    "lists_popularity": "mean share of {columns} with fewer entries than the one in a place; 0.5 is average",
     "unseen_auc": "how often a test entry is ranked above an unseen pair; 0.5 is a random order, 1 perfect",
     "unseen_average_precision": "mean share of test entries among the pairs ranked as high as a test entry",
 }
@@ -272,8 +277,10 @@ def describe_lists(found: Evaluation, words: Wording) -> str | None:
         return None
     text = (
         f"Top-{lists.n} recommendations for {with_noun(lists.n_users, words.row)} with a test like find "
-        f"{lists.likes_shown:,} such likes (mean recall {percent(lists.recall)})"
+        f"{lists.likes_shown:,} such likes (mean recall {percent(lists.recall)}"
     )
+    popular = found.measures_of(POPULARITY).get("lists_recall")
+    text += f"; by popularity {percent(popular)})" if popular is not None else ")"
     if lists.dislikes_per_like is not None and found.unseen is None:
         text += f", and show {lists.dislikes_per_like:.2f} test dislikes for each"
     return f"{text}."
@@ -311,7 +318,7 @@ def measure_terms(found: Evaluation, titles: Mapping[str, str], words: Wording) 
     """Return the meaning of the measures by title, and those of the baselines and of the interval."""
     measures = found.measures()
     terms = {
-        titles[name]: meaning.format(row=words.row)
+        titles[name]: meaning.format(a_row=with_article(words.row), **words.to_json())
         for name, meaning in MEANINGS.items()
         if measures.get(name) is not None
     }
@@ -324,6 +331,10 @@ def measure_terms(found: Evaluation, titles: Mapping[str, str], words: Wording) 
     if BIASES in found.baselines:
         terms[words.biases] = (
             f"baseline with one number for each {words.row} and each {words.column}, without tastes"
+        )
+    if POPULARITY in found.baselines:
+        terms[POPULARITY] = (
+            f"baseline of top-N lists: the {words.columns} with the most likes, the same for all {words.rows}"
         )
     return terms
 
