@@ -144,9 +144,10 @@ class FactorModel(MatrixEstimator):
         )
 
     def score(self, X: object, y: object = None) -> float:  # noqa: ARG002
-        """Return the accuracy: the share of the observed entries of ``X`` with a correctly predicted sign."""
-        rows, columns, labels = as_scores(self).place_entries(read_entries(self, X))
-        return accuracy(self.scores_.curve, self.scores_.x(rows, columns), labels)
+        """Return the accuracy: the weighted share of the observed entries with the right sign."""
+        entries = as_scores(self).place_entries(read_entries(self, X))
+        x = self.scores_.x(entries.rows, entries.columns)
+        return accuracy(self.scores_.curve, x, entries.labels, entries.weights)
 
     @property
     def axes_(self) -> Axes:  # type: ignore[override]

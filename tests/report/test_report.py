@@ -88,7 +88,8 @@ def test_bars_are_single_of_equal_width_or_doubling(counts, labels):
 
 def test_calibration_is_the_reliability_curve(tested, fitted, data):
     scores = fitted.model_.scores_
-    rows, columns, labels = scores.place_entries(data[1])
+    placed = scores.place_entries(data[1])
+    rows, columns, labels = placed.rows, placed.columns, placed.labels
     likely = scores.probability(scores.x(rows, columns))
     facts = tested.facts["calibration"]
     curve = reliability(likely, labels, bins=min(10, labels.size // 20))
@@ -156,7 +157,8 @@ def test_distances_on_a_map_are_those_of_scores(tested, fitted):
 
 def test_unusual_rows_are_worst_by_hand(tested, fitted, data):
     scores = fitted.model_.scores_
-    rows, columns, labels = scores.place_entries(data[1])
+    placed = scores.place_entries(data[1])
+    rows, columns, labels = placed.rows, placed.columns, placed.labels
     likely = scores.probability(scores.x(rows, columns))
     loss = -np.log(np.where(labels > 0, likely, 1 - likely))
     found = tested.facts["unusual"]["worst"]["rows"]

@@ -91,7 +91,7 @@ def test_row_curvature_is_the_second_difference_of_the_objective(monkeypatch):
         objective = Objective(seen, Logistic(), risk, l2=1, intercept=True)
         factors = model._factors()
         plus, minus = risk.observed_weights(seen.labels, seen.rows, seen.columns)
-        places = seen.rows, seen.columns, plus, minus
+        places = seen.rows, seen.columns, plus, minus, 1.0
         monkeypatch.setattr(covariances_module, "_spread", lambda *_: None)  # the curvature alone
         side = covariances_module.row_covariances(
             objective, objective.backend, factors, places, None

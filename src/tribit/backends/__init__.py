@@ -187,11 +187,11 @@ def _observed_weights(observations: Observations, risk: Risk, *, by_label: bool)
     """
     made_of = tuple(getattr(risk, each.name) for each in fields(risk))
     # Two entries have as many weights of their own.
-    if by_label and risk.by_label and observations.n_observed > 2:
+    if by_label and risk.by_label and observations.weights is None and observations.n_observed > 2:
         return make_if_changed(observations, "label weights", made_of, risk.label_weights)
 
     def weights() -> tuple[Any, Any]:
-        return risk.observed_weights(observations.labels, observations.rows, observations.columns)
+        return observations.risk_weights(risk)
 
     if observations.n_observed > MAX_KEPT_WEIGHTS:
         return weights()

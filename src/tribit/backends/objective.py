@@ -93,7 +93,7 @@ class Smooth(ABC):
 
     def entry_counts(self) -> tuple[Array, Array]:
         """Return the number of entries that count in each row and in each column."""
-        rows, columns = self.observations.counts
+        rows, columns = self.observations.totals
         return rows.astype(np.float64), columns.astype(np.float64)
 
 
@@ -355,10 +355,9 @@ class Objective(Smooth):
         """The risk at ``X = 0`` without corrections by ``1 / q``: the scale of ``tol``."""
         zero = np.zeros(1)
         like, dislike = float(self.link.loss(zero, 1)[0]), float(self.link.loss(zero, -1)[0])
-        entries = self.shape[0] * self.shape[1]
-        seen = self.observations
-        return entries * (self.risk.nu * like + self.risk.pu * dislike) + self.risk.pn * (
-            seen.n_likes * like + seen.n_dislikes * dislike
+        cells, (likes, dislikes) = self.observations.n_cells, self.observations.label_totals
+        return cells * (self.risk.nu * like + self.risk.pu * dislike) + self.risk.pn * (
+            likes * like + dislikes * dislike
         )
 
     def entry_counts(self) -> tuple[Array, Array]:

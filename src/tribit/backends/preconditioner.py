@@ -319,7 +319,7 @@ def diagonal_hessian_of_risk(
     d1, d2 = observations.shape
     bend = float(link.second(np.zeros(1), 1)[0])
     dense = risk.unobserved_weight * _dense_curvature(link, risk, observations)
-    in_rows, in_columns = observations.counts
+    in_rows, in_columns = observations.totals
     of_rows = dense * d2 + bend * risk.pn * in_rows
     of_columns = dense * d1 + bend * risk.pn * in_columns
     U, V = factors.row_factors, factors.column_factors

@@ -165,7 +165,7 @@ def solve_free_rows(
     Parameters
     ----------
     entries : Observations
-        The labels.
+        The labels, with their weights.
     Q, offsets : array of shape (n_columns, m), (n_columns,)
         ``q_j`` and ``o_j``.
     centre : array of shape (n_rows, m)
@@ -175,12 +175,19 @@ def solve_free_rows(
     """
     found = centre.astype(Q.dtype)
     layout = RowLayout(entries.rows, entries.columns, entries.shape)
-    # One more label stands for the padding.
+    # One more label, and one more weight, stand for the padding.
     labels = np.append(entries.labels, 0)
+    weights = None if entries.weights is None else np.append(entries.weights, 0).astype(Q.dtype)
     ridge, offsets = ridge.astype(Q.dtype), offsets.astype(Q.dtype)
 
     def move(batch: Batch) -> None:
-        problem = _RowBatch(labels[batch.entries], Q[batch.columns], offsets[batch.columns], link)
+        problem = _RowBatch(
+            labels[batch.entries],
+            Q[batch.columns],
+            offsets[batch.columns],
+            link,
+            None if weights is None else weights[batch.entries],
+        )
         narrow = batch.columns.shape[1] < Q.shape[1]
         minimised = (
             _minimise_by_entries if narrow and problem.is_steady(ridge) else _minimise_by_unknowns
@@ -196,9 +203,16 @@ def solve_free_rows(
 class _RowBatch:
     """Rows of similar length: the losses of their entries at ``x = o + step``, and the factors of their columns."""
 
-    def __init__(self, labels: NDArray[np.int8], q: Array, offsets: Array, link: Link) -> None:
+    def __init__(
+        self,
+        labels: NDArray[np.int8],
+        q: Array,
+        offsets: Array,
+        link: Link,
+        weights: Array | None,
+    ) -> None:
         self.likes, self.dislikes = (np.flatnonzero(labels == label) for label in (1, -1))
-        self.q, self.offsets, self.link = q, offsets, link
+        self.q, self.offsets, self.link, self.weights = q, offsets, link, weights
         if self.likes.size + self.dislikes.size < labels.size:
             self.q *= (labels != 0)[:, :, None]
 
@@ -211,6 +225,8 @@ class _RowBatch:
         origin = np.zeros(1, dtype=self.q.dtype)
         second = max(float(self.link.second(origin, label)[0]) for label in (1, -1))
         largest = np.max(np.einsum("nla,nla->n", self.q, self.q), initial=0.0)
+        if self.weights is not None:
+            largest *= np.max(self.weights)
         return bool(np.min(ridge) >= MIN_RIDGE_SHARE * second * largest)
 
     def loss(self, x: Array) -> Array:
@@ -226,11 +242,11 @@ class _RowBatch:
         return np.maximum(self._by_label(self.link.second, x), 0)
 
     def _by_label(self, function: Callable[[Array, Label], Array], x: Array) -> Array:
-        """Return a function of x and the label at each entry, 0 at the padding."""
+        """Return a function of x and the label at each entry, times its weight, and 0 at the padding."""
         values = np.zeros_like(x)
         values.flat[self.likes] = function(x.take(self.likes), 1)
         values.flat[self.dislikes] = function(x.take(self.dislikes), -1)
-        return values
+        return values if self.weights is None else values * self.weights
 
 
 def _minimise_by_unknowns(rows: _RowBatch, centre: Array, ridge: Array) -> Array:

@@ -132,7 +132,7 @@ def _masses(observations: Observations, risk: Risk) -> tuple[Array, Array]:
     """
 
     def weights(seen: Observations, _: None) -> Array:
-        plus, minus = risk.observed_weights(seen.labels, seen.rows, seen.columns)
+        plus, minus = seen.risk_weights(risk)
         return np.asarray(np.abs(plus) + np.abs(minus))
 
     d1, d2 = observations.shape

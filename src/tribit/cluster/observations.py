@@ -72,6 +72,10 @@ class PartitionedObservations(RemoteObservations):
         cls, observations: Observations, cluster: Cluster, n_partitions: int | None = None
     ) -> Self:
         """Return observations that are here, cut into runs of rows with about as many entries each."""
+        if observations.weights is not None:
+            raise InvalidInputError(
+                "Workers of a cluster sum entries without weights: leave out the weights, or fit without a client."
+            )
         n, n_rows = len(observations), observations.shape[0]
         wanted = (
             max(MIN_PARTITIONS, -(-n // PARTITION_ENTRIES))

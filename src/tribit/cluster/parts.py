@@ -94,7 +94,7 @@ class MeanWeighted(Risk):
 
     mean: float = 1.0
 
-    def _inverse_weights(self, rho: Array) -> Array | float:
+    def _inverse_weights(self, rho: Array, weights: Array | None) -> Array | float:  # noqa: ARG002 - there are none
         if not self.inverse_power or not rho.shape:
             return 1.0
         return np.asarray((1.0 - rho) ** -self.inverse_power / self.mean)

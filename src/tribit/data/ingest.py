@@ -39,6 +39,7 @@ from tribit.data.labels import (
     reads_as_number,
     value_labels,
 )
+from tribit.data.weights import Floats, check_weights, weights_at
 from tribit.data.zeros import Holder, Zeros, meaning_of_zero
 from tribit.errors import InvalidInputError, InvalidTypeError, either, parameter, quoted
 
@@ -47,22 +48,41 @@ if TYPE_CHECKING:
 
 
 class Checked(NamedTuple):
-    """Entries in row-major order, each pair once, with their values and axes, and the rules they were read by."""
+    """Entries in row-major order, each pair once, with values, axes, the rules they were read by, and weights."""
 
     rows: Positions
     columns: Positions
     values: AnyArray
     axes: Axes
     rules: TableRules | None = None
+    weights: Floats | None = None
+
+    def at(self, chosen: AnyArray) -> Checked:
+        """Return some of the entries."""
+        return self._replace(
+            rows=self.rows[chosen],
+            columns=self.columns[chosen],
+            values=self.values[chosen],
+            weights=weights_at(self.weights, chosen),
+        )
 
 
-def entries_from_matrix(X: Any, rules: TableRules, ambiguous: Zeros | None = None) -> Checked:
+def without_zero_weights(entries: Checked) -> Checked:
+    """Return the entries of a weight above 0."""
+    if entries.weights is None or entries.weights.all():
+        return entries
+    return entries.at(entries.weights > 0)
+
+
+def entries_from_matrix(
+    X: Any, rules: TableRules, ambiguous: Zeros | None = None, weights: Any = None
+) -> Checked:
     """Read likes and dislikes, or ratings, of a sparse or dense matrix, in which NaN is missing.
 
-    ``ambiguous`` is as in :func:`tribit.data.zeros.meaning_of_zero`.
+    ``ambiguous`` is as in :func:`tribit.data.zeros.meaning_of_zero`, ``weights`` a matrix of the same shape.
     """
     if (texts := _texts_of(X)) is not None:
-        return _entries_from_texts(X, texts, rules)
+        return _with_matrix_of_weights(_entries_from_texts(X, texts, rules), weights)
     cells = _matrix_cells(X)
     meaning = meaning_of_zero(
         cells.values,
@@ -94,9 +114,28 @@ def entries_from_matrix(X: Any, rules: TableRules, ambiguous: Zeros | None = Non
         kept = kept[observed]
     found = replace(rules, zeros=meaning.zeros, notes=notes, settled=True)
     axes = Axes.of(cells.shape, *frame_labels(X))
-    return _in_order(
-        Checked(rows.astype(np.int64), columns.astype(np.int64), labels, axes, found), kept
-    )
+    entries = Checked(rows.astype(np.int64), columns.astype(np.int64), labels, axes, found)
+    return _with_matrix_of_weights(_in_order(entries, kept), weights)
+
+
+def _with_matrix_of_weights(entries: Checked, weights: Any) -> Checked:
+    """Return the entries with the weights that a matrix has at their positions, those of weight 0 left out."""
+    if weights is None:
+        return entries
+    shape = entries.axes.shape
+    matrix = weights.tocsr() if sp.issparse(weights) else np.asarray(weights)
+    if matrix.shape != shape:
+        raise InvalidInputError(
+            f"weights has the shape {matrix.shape} and X {shape}; pass the weight of each cell of X, or Observations "
+            "with weights."
+        )
+    rows, columns = entries.rows, entries.columns
+    here = np.asarray(matrix[rows, columns]).ravel()
+
+    def where(position: int) -> str:
+        return f"row {rows[position]}, column {columns[position]} of weights"
+
+    return without_zero_weights(entries._replace(weights=check_weights(here, rows.size, where)))
 
 
 def _texts_of(X: Any) -> AnyArray | None:
@@ -225,12 +264,24 @@ def entries_from_ids(
     labels: Labels | None,
     rules: TableRules,
     where: Where,
+    weights: Floats | None = None,
 ) -> Checked:
-    """Count the ids in order of first appearance; without labels, every pair is a like."""
+    """Count the ids in order of first appearance; without labels, every pair is a like.
+
+    ``weights`` are checked; an entry of weight 0 and its ids are left out.
+    """
     if not row_ids.size:
         raise InvalidInputError("No entry is observed; give at least one row of data.")
     if labels is None:
         labels = np.ones(row_ids.size, dtype=np.int8)
+    if weights is not None and not weights.all():
+        kept = np.flatnonzero(weights)
+        row_ids, column_ids = row_ids.take(kept), column_ids.take(kept)
+        labels, weights, everywhere = labels[kept], weights[kept], where
+
+        def where(position: int) -> str:
+            return everywhere(int(kept[position]))
+
     (rows, row_names), (columns, column_names) = (
         (ids.codes, ids.distinct) if isinstance(ids, TextColumn) else factorize(ids, where)
         for ids in (row_ids, column_ids)
@@ -239,7 +290,8 @@ def entries_from_ids(
         check_ids(names, f"The column {quoted(column)}" if column else "The table")
     shape = check_shape((row_names.size, column_names.size))
     axes = Axes.of(shape, row_names, column_names)
-    return merge_duplicates(Checked(rows, columns, labels, axes, rules), rules.duplicates, where)
+    entries = Checked(rows, columns, labels, axes, rules, weights)
+    return merge_duplicates(entries, rules.duplicates, where)
 
 
 def merge_duplicates(
@@ -247,10 +299,11 @@ def merge_duplicates(
 ) -> Checked:
     """Sort the entries by row, then column, and leave one value for each pair.
 
-    With "error" a pair that is given again with the same value is no error, unless ``agreeing`` is False.
+    With "error" a pair that is given again with the same value is no error, unless ``agreeing`` is False. The weights
+    of equal values are added up, except with "first" and "last".
     """
     check_choice("duplicates", duplicates, get_args(Duplicates))
-    rows, columns, values, axes, rules = entries
+    rows, columns, values, axes, rules, weights = entries
     keys = rows * axes.columns.size + columns  # cannot overflow: check_shape has seen the shape
     if (keys[1:] > keys[:-1]).all():
         return entries
@@ -272,9 +325,14 @@ def merge_duplicates(
     kept = order[starts] if duplicates == "first" else order[ends]
     merged = values[kept]
     if duplicates == "majority":
-        votes = np.add.reduceat(in_order, starts, dtype=np.int64)
+        ballots = in_order if weights is None else in_order * weights[order]
+        votes = np.add.reduceat(ballots, starts, dtype=np.int64 if weights is None else None)
         merged = np.where(votes == 0, merged, np.sign(votes)).astype(np.int8)
-    return Checked(rows[kept], columns[kept], merged, axes, rules)
+    total = weights_at(weights, kept)
+    if weights is not None and duplicates in ("error", "majority"):
+        agrees = in_order == merged.repeat(ends - starts + 1)
+        total = np.add.reduceat(np.where(agrees, weights[order], 0.0), starts)
+    return Checked(rows[kept], columns[kept], merged, axes, rules, total)
 
 
 def check_shape(shape: Any) -> tuple[int, int]:

@@ -25,6 +25,7 @@ from tribit.data.labels import (
     value_labels,
 )
 from tribit.data.rules import TableRules, ValueOptions
+from tribit.data.weights import check_weights, unless_equal_to_one, weights_at, weights_or_ones
 from tribit.data.zeros import Zeros, meaning_of_zero
 from tribit.display import html_facts
 from tribit.errors import InvalidInputError
@@ -38,12 +39,14 @@ class Entries:
     by the name of its values.
     """
 
-    __slots__ = ("__weakref__", "_counts", "_values", "axes", "columns", "rows", "rules")
+    __slots__ = ("__weakref__", "_counts", "_values", "axes", "columns", "rows", "rules", "weights")
     rows: Positions
     columns: Positions
     axes: Axes
     #: The rules by which a table was read, with guesses and notes; None where there was no table.
     rules: TableRules | None
+    #: The weight of each entry, above 0; None where each is 1.
+    weights: Floats | None
     _values: AnyArray
     #: Counts that were made, kept: entries never change, and a pass over millions of them takes a tenth of a second.
     _counts: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
@@ -103,8 +106,9 @@ class Entries:
         # Rows are in order already, so a stable sort by column alone gives the new order.
         order = np.argsort(self.columns, kind="stable")
         sides = self.columns[order], self.rows[order]
+        weights = weights_at(self.weights, order)
         return self.from_checked(
-            Checked(*sides, self._values[order], self.axes.transpose(), self.rules)
+            Checked(*sides, self._values[order], self.axes.transpose(), self.rules, weights)
         )
 
     def take(self, positions: npt.ArrayLike) -> Self:
@@ -197,7 +201,10 @@ class Entries:
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...], TableRules | None]:
         # Copies and pickles go through the constructor: NumPy forgets that an array is read-only.
+        fields: tuple[Any, ...]
         fields = self.rows, self.columns, self._values, self.shape, self.row_ids, self.column_ids
+        if self.weights is not None:
+            fields = (*fields, self.weights)
         return type(self), fields, self.rules
 
     def __setstate__(self, rules: TableRules) -> None:
@@ -214,14 +221,16 @@ class Entries:
         """Return the entries of a mask, or at increasing positions, unchecked."""
         # Indexing by either copies, so the rest is left behind.
         parts = self.rows[chosen], self.columns[chosen], self._values[chosen]
-        return self.from_checked(Checked(*parts, self.axes, self.rules))
+        weights = weights_at(self.weights, chosen)
+        return self.from_checked(Checked(*parts, self.axes, self.rules, weights))
 
     def _store(self, entries: Checked) -> None:
-        rows, columns, values, axes, _ = entries
-        for array in (rows, columns, values, axes.rows.ids, axes.columns.ids):
+        entries = entries._replace(weights=unless_equal_to_one(entries.weights))
+        rows, columns, values, axes, _, weights = entries
+        for array in (rows, columns, values, axes.rows.ids, axes.columns.ids, weights):
             if array is not None:
                 array.flags.writeable = False
-        names = ("rows", "columns", "_values", "axes", "rules")
+        names = ("rows", "columns", "_values", "axes", "rules", "weights")
         for name, value in zip(names, entries, strict=True):
             object.__setattr__(self, name, value)
 
@@ -255,6 +264,9 @@ class Observations(Entries):
         Numbers of rows and columns of the matrix.
     row_ids, column_ids : array, optional
         The user's own distinct ids, one per row and one per column.
+    weights : array of float, optional
+        The weight of each entry, at least 0; 1 by default. An entry of weight 2 counts as two equal entries, and one of
+        weight 0 is left out.
 
     Examples
     --------
@@ -273,12 +285,13 @@ class Observations(Entries):
         shape: tuple[int, int] | None,
         row_ids: object = None,
         column_ids: object = None,
+        weights: object = None,
     ) -> None:
         given = rows, columns, labels, shape, row_ids, column_ids
-        self._store(_entries_of_pairs(*given, TableRules()))
+        self._store(_entries_of_pairs(*given, weights, TableRules()))
 
     @classmethod
-    def from_matrix(cls, X: Any, **rules: Unpack[ValueOptions]) -> Self:
+    def from_matrix(cls, X: Any, *, weights: Any = None, **rules: Unpack[ValueOptions]) -> Self:
         """Read a matrix of likes and dislikes, or of ratings.
 
         Parameters
@@ -287,13 +300,16 @@ class Observations(Entries):
             +1 is a like and -1 a dislike; masked, missing (NaN, NA) and not stored entries are unobserved. What 0 and
             False mean is in :func:`tribit.data.zeros.meaning_of_zero`. Words are read as from a
             file. The index and the columns of a pandas frame become ids, unless they count from 0.
+        weights : sparse matrix or array, or array-like, of shape (n_rows, n_columns), optional
+            The weight of each observed cell, finite and at least 0, as in :class:`Observations`; what is not stored
+            is 0.
         **rules
             ``like_at``, ``dislike_at``, ``like``, ``dislike`` and ``zeros``, as in
             :class:`tribit.data.rules.TableRules`.
         """
         given = TableRules(**rules)
         check_no_long_frame(X, given)
-        return cls.from_checked(ingest.entries_from_matrix(X, given))
+        return cls.from_checked(ingest.entries_from_matrix(X, given, weights=weights))
 
     @classmethod
     def from_pairs(
@@ -305,6 +321,7 @@ class Observations(Entries):
         shape: tuple[int, int] | None = None,
         row_ids: object = None,
         column_ids: object = None,
+        weights: object = None,
         duplicates: Duplicates = "error",
         zeros: Zeros | None = None,
     ) -> Self:
@@ -320,13 +337,17 @@ class Observations(Entries):
             By default the numbers of ids, or where there are none, the largest position plus one.
         row_ids, column_ids : array-like, optional
             Distinct hashable ids, one per row and one per column.
+        weights : array-like of float, optional
+            The weight of each entry, as in :class:`Observations`.
         duplicates : {"error", "first", "last", "majority"}, default="error"
             Treatment of a pair with several different labels: an error, the first or the last label, or the more
-            frequent one (a tie goes to the last).
+            frequent one (a tie goes to the last). Equal labels of a pair are one entry. With weights, the weights of
+            equal labels are added up and "majority" compares their sums; "first" and "last" keep the weight of the
+            label that they keep.
         zeros : {"dislike", "unobserved"}, optional
             Whether a 0 is a dislike, or an unobserved entry.
         """
-        given = rows, columns, labels, shape, row_ids, column_ids
+        given = rows, columns, labels, shape, row_ids, column_ids, weights
         rules = TableRules(duplicates=duplicates, zeros=zeros)
         return cls.from_checked(_entries_of_pairs(*given, rules))
 
@@ -341,13 +362,14 @@ class Observations(Entries):
         shape: tuple[int, int] | None = None,
         row_ids: object = None,
         column_ids: object = None,
+        weights: object = None,
         duplicates: Duplicates = "error",
     ) -> Self:
         """Take one rating for each pair: a like from ``like_at`` up, a dislike below, 0 included.
 
         The other parameters are those of :meth:`from_pairs`; duplicates are resolved on the labels.
         """
-        given = rows, columns, ratings, shape, row_ids, column_ids
+        given = rows, columns, ratings, shape, row_ids, column_ids, weights
         rules = TableRules(like_at=check_rating("like_at", like_at), duplicates=duplicates)
         return cls.from_checked(_entries_of_pairs(*given, rules))
 
@@ -403,10 +425,62 @@ class Observations(Entries):
         """Number of entries labelled -1."""
         return self.n_observed - self.n_likes
 
+    @property
+    def label_totals(self) -> tuple[float, float]:
+        """Sums of the weights of likes and of dislikes; without weights their numbers."""
+        if self.weights is None:
+            return float(self.n_likes), float(self.n_dislikes)
+        likes = self.labels > 0
+        return float(self.weights[likes].sum()), float(self.weights[~likes].sum())
+
+    @property
+    def base_rate(self) -> float:
+        """Share of likes among the entries, by weight."""
+        likes, dislikes = self.label_totals
+        return likes / (likes + dislikes)
+
+    @property
+    def n_cells(self) -> float:
+        """Number of cells, in which an entry of weight w > 1 counts as w."""
+        further = 0.0 if self.weights is None else float(np.maximum(self.weights - 1.0, 0.0).sum())
+        return self.shape[0] * self.shape[1] + further
+
+    @property
+    def totals(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Sums of the weights of each row and of each column; without weights their numbers of entries."""
+        if self.weights is None:
+            return self.counts
+        return self.sums(lambda entries, _: entries.weights_or_ones)
+
+    @property
+    def weights_or_ones(self) -> Floats:
+        """The weight of each entry."""
+        return weights_or_ones(self.weights, len(self))
+
+    def with_weights(self, weights: object) -> Self:
+        """Return the same entries with other weights; an entry of weight 0 is left out.
+
+        Parameters
+        ----------
+        weights : array-like of float of shape (n_observed,), or None
+            One for each entry, finite and at least 0; None for no weights.
+        """
+        given = None if weights is None else check_weights(weights, len(self), "entry {}".format)
+        parts = self.rows, self.columns, self._values
+        whole = Checked(*parts, self.axes, self.rules, given)
+        return self.from_checked(ingest.without_zero_weights(whole))
+
     def as_likes(self) -> Observations:
-        """Return the same entries, each a like: the mask, for a model of observation."""
+        """Return the same entries, each a like: the mask, for a model of observation. It has no weights."""
         likes = np.ones(self.n_observed, dtype=np.int8)
         return Observations.from_checked(Checked(self.rows, self.columns, likes, self.axes))
+
+    def risk_weights(self, risk: Any) -> tuple[Floats, Floats]:
+        """Return the weights ``(plus, minus)`` of :meth:`tribit.model.risks.Risk.observed_weights` at each entry."""
+        found: tuple[Floats, Floats] = risk.observed_weights(
+            self.labels, self.rows, self.columns, self.weights
+        )
+        return found
 
     def sums(self, values: ValuesOf) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Return the sums over each row and over each column of a value at each entry."""
@@ -500,20 +574,22 @@ def _entries_of_pairs(
     shape: Any,
     row_ids: Any,
     column_ids: Any,
+    weights: Any,
     rules: TableRules,
 ) -> Checked:
     """Return entries at positions, with the labels that the rules give to the values."""
+    where = "position {}".format
     pairs = ingest.check_pairs(rows, columns, labels, shape, row_ids, column_ids)
     values = as_real(pairs.values, "The list of values")
     meaning = meaning_of_zero(values, rules, holder="long", has_missing=True, name="The list")
-    where = "position {}".format
     found = value_labels(values, rules, meaning.zeros, where)
     kept = found != 0
     if not kept.any():
         raise InvalidInputError("No value of the list is a like or a dislike; check zeros.")
     rules = replace(rules, zeros=meaning.zeros)
-    entries = Checked(pairs.rows[kept], pairs.columns[kept], found[kept], pairs.axes, rules)
-    return ingest.merge_duplicates(entries, rules.duplicates, where)
+    given = None if weights is None else check_weights(weights, found.size, where)
+    entries = Checked(pairs.rows, pairs.columns, found, pairs.axes, rules, given).at(kept)
+    return ingest.merge_duplicates(ingest.without_zero_weights(entries), rules.duplicates, where)
 
 
 def as_observations(

@@ -32,6 +32,7 @@ class RemoteObservations(Observations):
         for name, value in {
             "axes": axes,
             "rules": None,
+            "weights": None,
             "_counts": counts,
             "_n_likes": n_likes,
             "_observed": int(np.sum(counts[0])),

@@ -1,6 +1,6 @@
 """Measures of a fitted model on a test set, with confidence intervals, and baselines beside them.
 
-base rate                 P(like) = (likes + 1) / (entries + 2), the same everywhere
+base rate                 P(like) = (likes + 1) / (entries + 2), the same everywhere; weights are added up
 row and column biases     x_ij = b + a_i + c_j,  argmin of the logistic risk + 1 / 2 (|a|^2 + |c|^2)
 popularity                lists of the columns with the most training likes, of the same rows by the same rules
 """
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tribit import completion
 from tribit.answers import Answer, skipped_remark
 from tribit.checks import check_between, check_choice, check_count
-from tribit.data.axis import AnyArray, Axes
+from tribit.data.axis import AnyArray
 from tribit.data.observations import Observations
 from tribit.display import html_facts
 from tribit.errors import InvalidInputError, UnknownIdWarning, parameter, warn
@@ -106,6 +106,9 @@ class Evaluation(Answer):
         Measures that were added to :data:`METRICS`, by name.
     n_rows : int
         Number of rows with a test entry.
+    weight : float or None
+        Sum of the weights of the test entries, where they have any. Measures over entries, base rate and biases are
+        weighted; those of lists, of the order within rows and among unseen cells count each entry once.
     calibration_error : float or None
         Mean distance between probabilities and observed shares of likes
         (:func:`tribit.metrics.entries.calibration_error`); None where only one label was observed.
@@ -135,6 +138,7 @@ class Evaluation(Answer):
     n_unknown: int = 0
     further: Mapping[str, float | None] = field(default_factory=dict, hash=False)
     n_rows: int = 0
+    weight: float | None = None
     calibration_error: float | None = None
     ndcg: float | None = None
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict, hash=False)
@@ -238,7 +242,8 @@ class Evaluation(Answer):
 
     def title(self) -> str:
         """Return the size of the test set, and the meaning of the intervals."""
-        notes = [f"{100 * self.level:g}% intervals, clustered by row"] if self.intervals else []
+        notes = [] if self.weight is None else [f"weight {self.weight:g}"]
+        notes += [f"{100 * self.level:g}% intervals, clustered by row"] if self.intervals else []
         notes += [self.order_of_lists()] if self.order_of_lists() else []
         about = f" ({'; '.join(notes)})" if notes else ""
         return f"{self.n_entries} entries of {self.n_rows} rows{about}{self.unknown_remark()}"
@@ -318,9 +323,9 @@ def evaluate(
     level = check_between("level", level, 0.0, 1.0, ends="()")
     n = check_count("n", n)
     test, n_unknown, n_skipped = _placed_test(scores, read_entries(model, X), unknown)
-    rows, _, labels = test
+    rows, labels, weights = test.rows, test.labels, test.weights
     x, curve = scores.x_of(test), scores.curve
-    measures, influences = measure_entries(curve, x, labels)
+    measures, influences = measure_entries(curve, x, labels, weights)
     errors = {name: standard_error(influence, rows) for name, influence in influences.items()}
     by_row = ndcg_of_rows(rows, x, labels)
     ndcg = float(np.mean(by_row)) if by_row.size else None
@@ -340,22 +345,25 @@ def evaluate(
         **known,
         further={name: value for name, value in measures.items() if name not in own},
         n_rows=int(np.unique(rows).size),
-        calibration_error=calibration_error(curve.probability(x), labels) if both else None,
+        calibration_error=calibration_error(curve.probability(x), labels, weights=weights)
+        if both
+        else None,
         ndcg=ndcg,
         intervals=intervals,
         level=level,
         ranked=ranker is not None,
         n_unknown=n_unknown,
         n_skipped=n_skipped,
+        weight=None if weights is None else float(weights.sum()),
     )
     if seen is None:
         return found
     in_lists = test.take(test.known(scores.shape))
     training = scores.place_entries(read_entries(model, seen))
-    train = _observations(scores.axes, training)
+    train = training.observations(scores.axes)
     lists, baselines, held_out = None, {}, None
     if in_lists.labels.size:
-        held_out = _rows_with_lists(_observations(scores.axes, in_lists), train)
+        held_out = _rows_with_lists(in_lists.observations(scores.axes), train)
     if held_out is not None:
         options: dict[str, Any] = {"ranker": ranker, "avoid_dislikes": avoid_dislikes}
         lists = ranking_report(scores, train, held_out, n, **options)
@@ -371,7 +379,7 @@ def evaluate(
         (BASE_RATE, *base_rate_scores(train, labels.size)),
         (BIASES, biases.curve, biases.x_of(test)),
     ):
-        theirs, their_influences = measure_entries(baseline_curve, baseline_x, labels)
+        theirs, their_influences = measure_entries(baseline_curve, baseline_x, labels, weights)
         differences = {}
         for measure, influence in their_influences.items():
             error = standard_error(influences[measure] - influence, rows)
@@ -414,14 +422,17 @@ def _knows_any(test: PlacedEntries, shape: tuple[int, int]) -> bool:
 
 
 def measure_entries(
-    curve: Curve, x: NDArray[np.floating[Any]], labels: NDArray[np.int8]
+    curve: Curve,
+    x: NDArray[np.floating[Any]],
+    labels: NDArray[np.int8],
+    weights: NDArray[np.float64] | None = None,
 ) -> tuple[dict[str, float | None], dict[str, NDArray[np.floating[Any]]]]:
     """Return all registered measures, and the influence of each entry on those with a known influence function."""
-    measures = {name: metric.measure(curve, x, labels, None) for name, metric in METRICS.items()}
+    measures = {name: metric.measure(curve, x, labels, weights) for name, metric in METRICS.items()}
     influences = {
         name: influence
         for name, of in INFLUENCES.items()
-        if name in measures and (influence := of(curve, x, labels)) is not None
+        if name in measures and (influence := of(curve, x, labels, weights)) is not None
     }
     return measures, influences
 
@@ -442,14 +453,10 @@ def _rows_with_lists(held_out: Observations, train: Observations) -> Observation
     return held_out
 
 
-def _observations(axes: Axes, entries: PlacedEntries) -> Observations:
-    """Return entries at positions of a model as observations with its ids."""
-    return Observations(*entries, axes.shape, axes.rows.ids, axes.columns.ids)
-
-
 def base_rate_scores(train: Observations, n: int) -> tuple[ByProbability, np.ndarray]:
     """Return the constant base rate as a curve, and scores of n entries."""
-    rate = (train.n_likes + 1.0) / (train.n_observed + 2.0)
+    likes, dislikes = train.label_totals
+    rate = (likes + 1.0) / (likes + dislikes + 2.0)
     return known_probabilities(np.full(n, rate)), np.zeros(n)
 
 

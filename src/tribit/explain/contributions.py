@@ -52,6 +52,7 @@ class Cell(NamedTuple):
     columns: Positions
     labels: NDArray[np.int8]
     rows_of_column: Positions
+    weights: NDArray[np.float64] | None = None
 
 
 class RegressionShare(NamedTuple):
@@ -164,6 +165,8 @@ class _Row:
 
     def __init__(self, member: Member, cell: Cell, Q: Array, ridge: ArrayLike) -> None:
         self.order = np.argsort(-cell.labels, kind="stable")
+        #: 1 without weights
+        self.weights: Any = 1.0 if cell.weights is None else cell.weights[self.order]
         self.n_likes = int(np.count_nonzero(cell.labels > 0))
         self.Q = Q[self.order]
         offsets = member.factors.intercept + member.factors.column_intercepts[cell.columns]
@@ -174,7 +177,7 @@ class _Row:
         found = np.empty_like(x)
         found[..., : self.n_likes] = function(x[..., : self.n_likes], 1)
         found[..., self.n_likes :] = function(x[..., self.n_likes :], -1)
-        return found
+        return np.asarray(found * self.weights)
 
     def scores(self, P: Array) -> Array:
         """Return ``x`` at the entries, for each p."""
@@ -381,7 +384,9 @@ def _cell(fitted: Fitted, row: object, column: object, entries: Observations) ->
         )
     order = np.argsort(columns[here])
     above = np.unique(rows[(columns == j[0]) & (rows >= 0)])
-    return Cell(int(i[0]), int(j[0]), columns[here][order], entries.labels[here][order], above)
+    weights = None if entries.weights is None else entries.weights[here][order]
+    own = columns[here][order], entries.labels[here][order]
+    return Cell(int(i[0]), int(j[0]), *own, above, weights)
 
 
 def _risks_of(fitted: Fitted, row: int) -> list[Risk]:
@@ -412,7 +417,13 @@ def _solved_without(
         rows, at = np.nonzero(np.arange(n) != some[:, None])
         new = Axis("row", some.size)
         entries = Observations.from_checked(
-            Checked(rows, cell.columns[at], cell.labels[at], Axes(new, axes.columns))
+            Checked(
+                rows,
+                cell.columns[at],
+                cell.labels[at],
+                Axes(new, axes.columns),
+                weights=None if cell.weights is None else cell.weights[at],
+            )
         )
         factors, intercepts = solver.member.implicit_terms(mask_of(entries))
         shared = factors + side[0], intercepts + side[1]

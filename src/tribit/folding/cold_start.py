@@ -31,6 +31,7 @@ from scipy.optimize import minimize
 from tribit.backends.rows import solve_free_rows
 from tribit.data.features import Group, SideFeatures
 from tribit.data.observations import Observations
+from tribit.data.weights import weights_at
 from tribit.errors import TribitWarning, warn
 from tribit.folding.new_rows import predicted_by_features
 from tribit.folding.row_solver import RowSolver, bare_rows
@@ -115,7 +116,7 @@ def fit_feature_regression(
         for rest, test, trial in parts:
             C = solve(rest, trial, weight) if np.isfinite(weight) else trial
             x = np.einsum("ij,ij->i", G[test.rows], C[test.columns])
-            total += float(np.mean(losses(link, x, test.labels)))
+            total += float(np.average(losses(link, x, test.labels), weights=test.weights))
         return total
 
     best, least = None, loss(np.inf)
@@ -184,7 +185,8 @@ def fit_cold_map(
         part = entries.select(chosen)
         return _fit_map(link, part, design, against[chosen], offsets[chosen], l2, start, check_time)
 
-    counts = np.bincount(entries.rows[np.isin(number, HELD_OUT)], minlength=design.size)
+    kept = entries.select(np.isin(number, HELD_OUT))
+    counts = np.bincount(kept.rows, kept.weights, minlength=design.size)
     tested = np.flatnonzero(counts)
     best, least = RIDGE_WEIGHTS[0], np.zeros(tested.size)
     maps: list[Array | None] = [None] * len(HELD_OUT)
@@ -196,9 +198,8 @@ def fit_cold_map(
             maps[place] = Z = fit(~test, unit * weight, maps[place])
             here = entries.select(test)
             x = offsets[test] + np.einsum("ij,ij->i", design.predict(Z)[here.rows], against[test])
-            row_losses += np.bincount(
-                here.rows, losses(link, x, here.labels), minlength=design.size
-            )
+            lost = losses(link, x, here.labels) * here.weights_or_ones
+            row_losses += np.bincount(here.rows, lost, minlength=design.size)
         found = row_losses[tested] / counts[tested]
         if best_maps:
             gain, error = mean_difference(least, found, counts[tested].astype(np.float64))
@@ -261,7 +262,7 @@ def _fit_map(
     shape = 1 + design.n_coefficients - design.size, against.shape[1]
     ridge = np.full((shape[0], 1), l2)
     ridge[0] = MAP_CONSTANT_RIDGE
-    rows = entries.rows
+    rows, weights = entries.rows, entries.weights
     labelled: list[tuple[Label, Places]] = [
         (label, np.flatnonzero(entries.labels == label)) for label in (1, -1)
     ]
@@ -275,8 +276,10 @@ def _fit_map(
         x = offsets + np.einsum("ij,ij->i", met[rows], against)
         loss, slope = 0.0, np.empty_like(x, dtype=against.dtype)
         for label, here in labelled:
-            loss += float(np.sum(link.loss(x[here], label)))
-            slope[here] = link.first(x[here], label)
+            own = weights_at(weights, here)
+            lost, slope[here] = link.loss(x[here], label), link.first(x[here], label)
+            loss += float(np.sum(lost if own is None else lost * own))
+            slope[here] *= 1.0 if own is None else own
         of_rows = sp.csr_array((slope, *runs), shape=(design.size, rows.size)) @ against
         shared = (block.transposed_times(of_rows) for block in design.blocks)
         gradient = np.vstack([np.sum(of_rows, axis=0), *shared]) + ridge * Z

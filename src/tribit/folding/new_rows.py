@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from tribit.backends.threads import count_jobs
 from tribit.checks import check_choice
@@ -15,6 +14,7 @@ from tribit.data.axis import Axes, Axis, Positions, check_new, first_true, longe
 from tribit.data.features import Group, table_axis
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations
+from tribit.data.weights import weights_at
 from tribit.errors import (
     InvalidInputError,
     TribitWarning,
@@ -49,23 +49,33 @@ def place_entries(
     order = np.lexsort((columns, rows))
     axes = Axes(of_rows, of_columns)
     return Observations.from_checked(
-        Checked(rows[order], columns[order], entries.labels[order], axes)
+        Checked(
+            rows[order],
+            columns[order],
+            entries.labels[order],
+            axes,
+            weights=weights_at(entries.weights, order),
+        )
     )
 
 
 def merge_entries(
     old: tuple[Positions, Positions],
-    old_labels: NDArray[np.int8],
+    before: Observations,
     new: tuple[Positions, ...],
-    new_labels: NDArray[np.int8],
+    given: Observations,
     axes: Axes,
 ) -> Observations:
-    """Return old and new entries together; a new label replaces an old one."""
+    """Return old and new entries together, by their positions; a new label and its weight replace an old one."""
     rows, columns = (np.concatenate(pair) for pair in zip(new, old, strict=True))
-    labels = np.concatenate([new_labels, old_labels])
+    labels = np.concatenate([given.labels, before.labels])
+    weights = None
+    if given.weights is not None or before.weights is not None:
+        weights = np.concatenate([given.weights_or_ones, before.weights_or_ones])
     # The first of equal entries stays, and new ones come first.
     _, first = np.unique(rows * axes.columns.size + columns, return_index=True)
-    return Observations.from_checked(Checked(rows[first], columns[first], labels[first], axes))
+    merged = Checked(rows, columns, labels, axes, weights=weights)
+    return Observations.from_checked(merged.at(first))
 
 
 def select_rows(entries: Observations, places: Positions) -> Observations:
@@ -75,7 +85,13 @@ def select_rows(entries: Observations, places: Positions) -> Observations:
     here = number[entries.rows] >= 0
     axes = Axes(Axis(entries.axes.rows.name, places.size), entries.axes.columns)
     return Observations.from_checked(
-        Checked(number[entries.rows[here]], entries.columns[here], entries.labels[here], axes)
+        Checked(
+            number[entries.rows[here]],
+            entries.columns[here],
+            entries.labels[here],
+            axes,
+            weights=weights_at(entries.weights, here),
+        )
     )
 
 
@@ -106,7 +122,7 @@ def combine_entries(
             theirs.append(at + before.size if number == new else at)
         else:
             theirs.append(axis.match(side, "the new entries have", "give the same ids")[at])
-    return merge_entries(places, old.labels, tuple(theirs), given.labels, axes)
+    return merge_entries(places, old, tuple(theirs), given, axes)
 
 
 AXES = ("rows", "columns")
@@ -273,7 +289,7 @@ def update(
         else at
         for axis, theirs, at in zip(axes, given.axes, (given.rows, given.columns), strict=True)
     )
-    entries = merge_entries(old, before.labels, places, given.labels, axes)
+    entries = merge_entries(old, before, places, given, axes)
     touched = [np.unique(side) for side in places]
     earlier = place_entries(before, *old, *ours)
     tables = row_features, column_features

@@ -26,6 +26,7 @@ from scipy.special import ndtri
 
 from tribit.checks import check_count
 from tribit.data.axis import first_true
+from tribit.data.weights import weights_or_ones
 from tribit.errors import InvalidInputError, parameter
 
 __all__ = [
@@ -173,48 +174,58 @@ ENTRY_LOSSES: dict[str, Callable[[Curve, Array, Labels], Array]] = {
 Positions = NDArray[np.integer[Any]]
 
 
-def _mean_influences(values: Array) -> Array:
-    return np.asarray((values - np.mean(values)) / values.size)
+def _mean_influences(values: Array, weights: Array | None) -> Array:
+    if weights is None:
+        return np.asarray((values - np.mean(values)) / values.size)
+    return np.asarray(weights * (values - np.average(values, weights=weights)) / np.sum(weights))
 
 
-def accuracy_influences(curve: Curve, x: Array, labels: NDArray[Any]) -> Array:
+def accuracy_influences(
+    curve: Curve, x: Array, labels: Labels, weights: Array | None = None
+) -> Array:
     """Return the influence of each entry on the share of right signs."""
-    return _mean_influences(1.0 - errors(curve, x, labels))
+    return _mean_influences(1.0 - errors(curve, x, labels), weights)
 
 
-def error_rate_influences(curve: Curve, x: Array, labels: NDArray[Any]) -> Array:
+def error_rate_influences(
+    curve: Curve, x: Array, labels: Labels, weights: Array | None = None
+) -> Array:
     """Return the influence of each entry on the share of wrong signs."""
-    return _mean_influences(errors(curve, x, labels))
+    return _mean_influences(errors(curve, x, labels), weights)
 
 
-def log_loss_influences(curve: Curve, x: Array, labels: NDArray[Any]) -> Array:
+def log_loss_influences(
+    curve: Curve, x: Array, labels: Labels, weights: Array | None = None
+) -> Array:
     """Return the influence of each entry on the mean of ``-log P(label)``."""
-    return _mean_influences(losses(curve, x, labels))
+    return _mean_influences(losses(curve, x, labels), weights)
 
 
-def auc_influences(curve: Curve, x: Array, labels: NDArray[Any]) -> Array | None:  # noqa: ARG001
+def auc_influences(
+    curve: Curve,  # noqa: ARG001
+    x: Array,
+    labels: Labels,
+    weights: Array | None = None,
+) -> Array | None:
     """Return the influence of each entry on the AUC: how a like stands to all dislikes, and a dislike to all likes."""
     like = labels > 0
-    n, m = int(np.count_nonzero(like)), int(np.count_nonzero(~like))
-    if not n or not m:
+    if like.all() or not like.any():
         return None
-    ranks = _ranks(x)
-    above = (ranks[like] - _ranks(x[like])) / m  # share of the dislikes below each like
-    below = 1.0 - (ranks[~like] - _ranks(x[~like])) / n
+    w = np.ones(x.size) if weights is None else weights
+    _, place = np.unique(x, return_inverse=True)
+    liked, disliked = label_weights(x, like, weights)
+    n, m = liked.sum(), disliked.sum()
+    # Shares of the dislikes below each like, and of the likes above each dislike; equal scores count half.
+    above = (np.cumsum(disliked) - 0.5 * disliked)[place[like]] / m
+    below = 1.0 - (np.cumsum(liked) - 0.5 * liked)[place[~like]] / n
     influence = np.empty(x.size)
-    auc = np.mean(above)
+    auc = np.average(above, weights=None if weights is None else w[like])
     influence[like], influence[~like] = (above - auc) / n, (below - auc) / m
-    return influence
-
-
-def _ranks(x: Array) -> Array:
-    """Return ranks from 1; equal values have the mean of theirs."""
-    _, place, counts = np.unique(x, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(counts) - 0.5 * (counts - 1))[place])
+    return np.asarray(w * influence)
 
 
 #: Influence functions of the measures in ``METRICS`` that have one, by name.
-INFLUENCES: dict[str, Callable[[Curve, Array, NDArray[Any]], Array | None]] = {
+INFLUENCES: dict[str, Callable[[Curve, Array, Labels, Array | None], Array | None]] = {
     "accuracy": accuracy_influences,
     "error_rate": error_rate_influences,
     "log_loss": log_loss_influences,
@@ -252,20 +263,30 @@ class Reliability:
         Share of likes in each bin.
     counts : array of shape (n_bins,)
         Number of entries in each bin.
+    weights : array of shape (n_bins,) or None
+        Sum of their weights, where they have any.
     """
 
     predicted: Floats
     observed: Floats
     counts: NDArray[np.int64]
+    weights: Floats | None = None
 
     @property
     def error(self) -> float:
-        """The mean of ``|observed - predicted|`` over the entries."""
-        return float(np.average(np.abs(self.observed - self.predicted), weights=self.counts))
+        """The weighted mean of ``|observed - predicted|`` over the entries."""
+        weights = self.counts if self.weights is None else self.weights
+        return float(np.average(np.abs(self.observed - self.predicted), weights=weights))
 
 
-def reliability(probabilities: ArrayLike, labels: ArrayLike, *, bins: int = 10) -> Reliability:
-    """Sort entries by probability into bins of equal numbers; see :func:`calibration_error`.
+def reliability(
+    probabilities: ArrayLike,
+    labels: ArrayLike,
+    *,
+    bins: int = 10,
+    weights: Floats | None = None,
+) -> Reliability:
+    """Sort entries by probability into bins of equal weight; see :func:`calibration_error`.
 
     Returns
     -------
@@ -275,21 +296,32 @@ def reliability(probabilities: ArrayLike, labels: ArrayLike, *, bins: int = 10) 
     """
     likely, likes = _check_probabilities(probabilities, labels)
     bins = check_count("bins", bins)
+    w = weights_or_ones(weights, likely.size)
     # Cut at values and not at positions: the order of entries that are alike must not matter.
-    cuts = np.sort(likely)[np.arange(1, bins) * likely.size // bins]
+    order = np.argsort(likely)
+    total = np.cumsum(w[order])
+    places = np.searchsorted(total, np.arange(1, bins) * total[-1] / bins, side="right")
+    cuts = likely[order][np.minimum(places, likely.size - 1)]
     _, where = np.unique(np.searchsorted(cuts, likely, side="right"), return_inverse=True)
-    counts = np.bincount(where)
-    predicted, observed = (np.bincount(where, values) / counts for values in (likely, likes))
-    return Reliability(predicted, observed, counts)
+    totals = np.bincount(where, w)
+    predicted, observed = (np.bincount(where, w * values) / totals for values in (likely, likes))
+    sums: Any = None if weights is None else totals
+    return Reliability(predicted, observed, np.bincount(where), sums)
 
 
-def calibration_error(probabilities: ArrayLike, labels: ArrayLike, *, bins: int = 10) -> float:
+def calibration_error(
+    probabilities: ArrayLike,
+    labels: ArrayLike,
+    *,
+    bins: int = 10,
+    weights: Floats | None = None,
+) -> float:
     """Return the expected calibration error.
 
         sum_b (n_b / n) |share of likes in bin b - mean probability in bin b|
 
-    over bins of equal numbers of entries (Naeini, Cooper and Hauskrecht 2015, "Obtaining well calibrated
-    probabilities using Bayesian binning"; there the bins are of equal width).
+    over bins of equal numbers of entries, or of equal weight (Naeini, Cooper and Hauskrecht 2015, "Obtaining well
+    calibrated probabilities using Bayesian binning"; there the bins are of equal width).
 
     Parameters
     ----------
@@ -299,13 +331,15 @@ def calibration_error(probabilities: ArrayLike, labels: ArrayLike, *, bins: int 
         +1 for a like, -1 for a dislike.
     bins : int, default=10
         Number of bins.
+    weights : array of shape (n,), optional
+        Weight of each entry, above 0.
 
     Examples
     --------
     >>> calibration_error([0.5, 0.5, 0.75, 0.75], [1, -1, 1, 1], bins=2)
     0.125
     """
-    return reliability(probabilities, labels, bins=bins).error
+    return reliability(probabilities, labels, bins=bins, weights=weights).error
 
 
 def _check_probabilities(probabilities: object, labels: object) -> tuple[Floats, Floats]:

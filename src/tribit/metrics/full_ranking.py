@@ -88,7 +88,7 @@ def unseen_report(scores: Scores, train: PlacedEntries, held_out: PlacedEntries)
     >>> unseen_report(scores, scores.place_entries(train), scores.place_entries(held_out)).auc
     1.0
     """
-    rows, columns, labels = held_out
+    rows, columns, labels = held_out.rows, held_out.columns, held_out.labels
     if not labels.size:
         raise InvalidInputError(
             "No test entry has a row and a column that the model was fitted on, and entries of one label are ranked "

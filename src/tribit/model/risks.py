@@ -193,20 +193,40 @@ class Risk:
         return np.asarray(self.pn * PN + self.pu * PU + self.nu * NU)
 
     def observed_weights(
-        self, labels: Integers, rows: Integers, columns: Integers
+        self,
+        labels: Integers,
+        rows: Integers,
+        columns: Integers,
+        weights: Floats | None = None,
     ) -> tuple[Floats, Floats]:
         """Return ``(plus, minus)``, the weights of observed entries beyond ``nu l(x, +1) + pu l(x, -1)``.
 
         The table's rows for +1 and -1 less its row for 0. ``rho`` matters only here: a like turns PU's noisy dislike
         into a noisy like, which adds ``pu (l(x, +1) - l(x, -1))`` times the noise's contrast ``1 / q``; a dislike does
         the opposite under NU. Pass all observed entries at once: the weights of PN are scaled to their mean.
+
+        With ``weights`` w the risk is the sum of the table's row for 0 over unobserved cells and of w times the row of
+        the label over observed entries. For w < 1 the rest, 1 - w, of the cell is unobserved. An entry of weight 2 is
+        thus two entries, each a cell of its own, and one of weight 0 is an unobserved cell.
         """
+        plus, minus = self.corrections(labels, rows, columns, weights)
+        if weights is None:
+            return plus, minus
+        # An entry beyond the first is one more cell, with the terms of all cells.
+        pu, nu = self._imputed_weights(rows, columns)
+        further = np.maximum(weights - 1.0, 0.0)
+        return weights * plus + further * nu, weights * minus + further * pu
+
+    def corrections(
+        self, labels: Integers, rows: Integers, columns: Integers, weights: Floats | None
+    ) -> tuple[Floats, Floats]:
+        """Return ``(plus, minus)`` of single entries; ``weights`` are those of the mean of inverse propensities."""
         if isinstance(self.rho, Missingness):
             rho = _check_probabilities(self.rho.rho_at(rows, columns), rows, columns)
         else:
             rho = np.asarray(self.rho, dtype=np.float64)
         (like_plus, like_minus), (dislike_plus, dislike_minus) = self.noise.weights
-        from_pn = self.pn * self._inverse_weights(rho)
+        from_pn = self.pn * self._inverse_weights(rho, weights)
         pu, nu = self._imputed_weights(rows, columns)
         from_pu = pu * LabelNoise(rate_plus=rho).contrast
         from_nu = nu * LabelNoise(rate_minus=rho).contrast
@@ -220,12 +240,12 @@ class Risk:
         nowhere = np.zeros(2, dtype=np.intp)
         return self.observed_weights(np.array([-1, 1]), nowhere, nowhere)
 
-    def _inverse_weights(self, rho: Floats) -> Floats | float:
-        """Return the weights of observed entries under PN, of mean 1."""
+    def _inverse_weights(self, rho: Floats, weights: Floats | None) -> Floats | float:
+        """Return the powers of ``1 / q`` of observed entries under PN, of (weighted) mean 1."""
         if not self.inverse_power or not rho.shape:
             return 1.0
-        weights = (1.0 - rho) ** -self.inverse_power
-        return np.asarray(weights / np.mean(weights))
+        powers = (1.0 - rho) ** -self.inverse_power
+        return np.asarray(powers / np.average(powers, weights=weights))
 
     def _imputed_weights(
         self, rows: Integers, columns: Integers

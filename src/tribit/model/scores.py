@@ -18,6 +18,7 @@ from scipy.special import logit
 from tribit.checks import check_fitted
 from tribit.data.axis import Axes, Positions
 from tribit.data.observations import Observations, read_entries
+from tribit.data.weights import weights_or_ones
 from tribit.display import Summarised
 from tribit.errors import InvalidTypeError
 from tribit.metrics.entries import ByProbability, Curve
@@ -50,6 +51,7 @@ class PlacedEntries(NamedTuple):
     rows: Positions
     columns: Positions
     labels: NDArray[np.int8]
+    weights: NDArray[np.float64] | None = None
 
     def known(self, shape: tuple[int, int]) -> NDArray[np.bool_]:
         """Return the mask of entries whose row and column are known."""
@@ -57,7 +59,18 @@ class PlacedEntries(NamedTuple):
 
     def take(self, chosen: NDArray[np.bool_]) -> PlacedEntries:
         """Return some of the entries."""
-        return PlacedEntries(self.rows[chosen], self.columns[chosen], self.labels[chosen])
+        weights = None if self.weights is None else self.weights[chosen]
+        return PlacedEntries(self.rows[chosen], self.columns[chosen], self.labels[chosen], weights)
+
+    @property
+    def weights_or_ones(self) -> NDArray[np.float64]:
+        """The weight of each entry."""
+        return weights_or_ones(self.weights, self.labels.size)
+
+    def observations(self, axes: Axes) -> Observations:
+        """Return the entries as observations of a matrix with these axes."""
+        given = self.rows, self.columns, self.labels, axes.shape, axes.rows.ids, axes.columns.ids
+        return Observations(*given, self.weights)
 
 
 class WithUnseen(Protocol):
@@ -122,7 +135,7 @@ class Scores(Summarised):
 
     def x_of(self, entries: PlacedEntries) -> Array:
         """Return the scores of entries: with an unknown row or column, from the biases of the other one."""
-        rows, columns, _ = entries
+        rows, columns = entries.rows, entries.columns
         if self.source is None or entries.known(self.shape).all():
             return self.x(rows, columns)
         n_rows, n_columns = self.shape
@@ -183,7 +196,7 @@ class Scores(Summarised):
                 strangers = [each for each in strangers if str(each) in axis.by_text]
             axis.find(strangers)  # raises an error about the first one
             found.append(np.where(places < 0, axis.size + given, places))
-        return PlacedEntries(found[0], found[1], entries.labels)
+        return PlacedEntries(found[0], found[1], entries.labels, entries.weights)
 
 
 class HasScores(Protocol):

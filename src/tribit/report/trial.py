@@ -175,14 +175,14 @@ def _trial_on(recommender: Recommender, test: object, unknown: str) -> Trial:
         raise InvalidInputError(
             "No test entry has a row and a column that the model was fitted on; give entries of the same ids."
         )
-    rows, columns, labels = placed.take(known)
-    held_out = place_entries(given.take(np.flatnonzero(known)), rows, columns, *scores.axes)
+    at = placed.take(known)
+    held_out = place_entries(given.take(np.flatnonzero(known)), at.rows, at.columns, *scores.axes)
     seen = recommender.seen_
     if seen is not None:
         n = int(np.count_nonzero(seen.observed_at(held_out.rows, held_out.columns)))
         if n:
             raise InvalidInputError(
-                f"{n} of the {labels.size} test entries were also training entries, which biases the measures: give "
+                f"{n} of the {at.labels.size} test entries were also training entries, which biases the measures: give "
                 "entries that the model was not fitted on, or none, and the report holds some out."
             )
     notes = [f"The given test set has {with_noun(len(given), 'entry')}."]

@@ -109,10 +109,11 @@ def _remote_folds(
 
 
 def _weights_of(entries: Observations, weights: Weights | None) -> Array:
-    """Return the weights of entries."""
+    """Return the weights of entries, times their own."""
+    own = entries.weights_or_ones
     if weights is None:
-        return np.ones(len(entries))
-    return weights(entries) if callable(weights) else weights
+        return own
+    return own * (weights(entries) if callable(weights) else weights)
 
 
 #: Penalties of factors and of features, which scale with the size of the data. Those of intercepts, which depend on the

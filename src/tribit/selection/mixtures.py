@@ -112,7 +112,7 @@ class Mixtures(Stage):
                     "mixtures near PN were not tried, as implicit features, which they lack, have a far better score"
                 ]
             share = float(np.clip(self._imputed_share(lines, best), *IMPUTED_SHARE_RANGE))
-            gammas = mixture(share, self._density(lines), seen.n_likes / seen.n_observed)
+            gammas = mixture(share, self._density(lines), seen.base_rate)
         else:
             gammas, share = lines.base.gammas, None
         settings = replace(
@@ -132,9 +132,7 @@ class Mixtures(Stage):
         if share is None or best is None or found.score > best.score * (1.0 + REFINED_WITHIN):
             return []
         for factor in (2.0, 0.5):
-            other = mixture(
-                min(factor * share, 1.0), self._density(lines), seen.n_likes / seen.n_observed
-            )
+            other = mixture(min(factor * share, 1.0), self._density(lines), seen.base_rate)
             lines.trials.score(replace(found.settings, gammas=other))
         return []
 

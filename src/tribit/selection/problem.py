@@ -193,7 +193,7 @@ def _like_level(
     """
     likes, dislikes = observations.n_likes, observations.n_dislikes
     if likes and dislikes:
-        return link.level(likes / (likes + dislikes))
+        return link.level(observations.base_rate)
     if rho is None or isinstance(rho, str | Missingness):
         return link.level(0.5)
     share = float(np.clip(observations.density / (1.0 - rho), 0.01, 0.99))
@@ -316,7 +316,7 @@ def _project_start(problem: Problem, factors: Factors) -> Factors:
     if not (seen.n_likes and seen.n_dislikes):
         level = problem.start.intercept  # what rho says of likes alone
     else:
-        level = objective.link.level(seen.n_likes / seen.n_observed) if objective.intercept else 0.0
+        level = objective.link.level(seen.base_rate) if objective.intercept else 0.0
     factors = replace(factors, intercept=level)
     if objective.shares_unknowns:  # parts of intercepts, whose sums the objective bounds
         return factors

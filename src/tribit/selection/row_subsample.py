@@ -25,6 +25,7 @@ from tribit.backends.layout import share_layouts
 from tribit.data.axis import Positions
 from tribit.data.features import Group, SideFeatures
 from tribit.data.observations import Observations
+from tribit.data.weights import weights_at
 from tribit.metrics.entries import Array
 from tribit.model.factors import Factors
 from tribit.model.risks import Missingness
@@ -170,10 +171,9 @@ def subsample_of(observations: Observations, chosen: Positions, axis: int) -> Ro
     columns = at[entries] if axis else observations.columns[entries]
     others = observations.shape[1 - axis]
     shape = (others, chosen.size) if axis else (chosen.size, others)
-    labels = observations.labels[entries]
-    return RowSubsample(
-        Observations.from_pairs(rows, columns, labels, shape=shape), chosen, axis, size
-    )
+    labels, weights = observations.labels[entries], weights_at(observations.weights, entries)
+    seen = Observations.from_pairs(rows, columns, labels, weights=weights, shape=shape)
+    return RowSubsample(seen, chosen, axis, size)
 
 
 #: Penalty of intercepts for both tables, in units of four times the link's curvature at 0: in the middle of the values

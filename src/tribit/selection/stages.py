@@ -468,7 +468,8 @@ def largest_penalty_of(seen: Observations, link: Link, end: Factors | None) -> f
 
     def slopes(entries: Observations, x: Array | None) -> Array:
         at = np.zeros(entries.n_observed) if x is None else x
-        return np.where(entries.labels > 0, link.first(at, 1), link.first(at, -1))
+        found = np.where(entries.labels > 0, link.first(at, 1), link.first(at, -1))
+        return found if entries.weights is None else found * entries.weights
 
     G = seen.matrix(slopes, end)
     if min(G.shape) <= 2:

@@ -71,10 +71,10 @@ def _leading(objective: Objective, level: float, V: Array) -> tuple[Array, Array
         return np.asarray(-(plus * likes + minus * dislikes))
 
     def corrections(entries: Observations, _: None) -> Array:
-        return steepest(*risk.observed_weights(entries.labels, entries.rows, entries.columns))
+        return steepest(*entries.risk_weights(risk))
 
     values: ValuesOf = corrections
-    if risk.by_label:
+    if risk.by_label and seen.weights is None:
         values = ByLabel(*steepest(*risk.label_weights()).tolist())
     G, transposed = objective.backend.matrix(seen, values)
     V = objective.backend.to_device(V)

@@ -126,6 +126,8 @@ def calibrate(
 
         argmin over calibrators   - sum_t w_t log P(label_t | x_t),     w_t = 1, or 1 / q_t for all cells
 
+    times the weight of the entry, where it has one.
+
     Parameters
     ----------
     model : fitted model or Scores
@@ -155,6 +157,7 @@ def calibrate(
     scores = as_scores(model)
     entries = scores.place_entries(read_entries(model, held_out))
     _, weights = weigh_held_out(scores.shape, entries, target, propensity)
+    weights = weights * entries.weights_or_ones
     x, link = scores.x(entries.rows, entries.columns), scores.link
     if method == "auto":
         losses = calibration_losses(

@@ -79,7 +79,7 @@ def _side(
         factors.row_intercepts[rows],
         factors.column_intercepts,
     )
-    weights = risk.observed_weights(some.labels, some.rows, some.columns)
+    weights = *some.risk_weights(risk), some.weights_or_ones
     return row_covariances(
         objective, objective.backend, own, (some.rows, some.columns, *weights), radius
     )

@@ -329,6 +329,7 @@ class Posterior:
         """
         entries = self.fitted.scores.place_entries(as_observations(held_out, self.reading))
         aim, weights = weigh_held_out(self.fitted.shape, entries, target, propensity)
+        weights = weights * entries.weights_or_ones
         adjustment = adjust(
             self,
             entries,
@@ -356,7 +357,9 @@ class Posterior:
     def refit_to(self, labels: NDArray[np.int8], random_state: int) -> Posterior:
         """Return the posterior of the same model after a refit to other labels of the same entries."""
         seen = self.observations
-        relabelled = Observations.from_pairs(seen.rows, seen.columns, labels, shape=seen.shape)
+        relabelled = Observations.from_pairs(
+            seen.rows, seen.columns, labels, weights=seen.weights, shape=seen.shape
+        )
         if self.refit is None:
             raise InvalidInputError(
                 "The posterior has no estimator to refit: pass laplace a fitted BinaryMatrixCompletion instead of its "
@@ -423,7 +426,9 @@ def laplace(model: HasFitted | Fitted, X: object) -> Posterior:
     """
     fitted = as_fitted(model, "laplace")
     entries = fitted.scores.place_entries(read_entries(model, X))
-    observations = Observations.from_pairs(*entries, shape=fitted.shape)
+    observations = Observations.from_pairs(
+        entries.rows, entries.columns, entries.labels, weights=entries.weights, shape=fitted.shape
+    )
     found = _posterior(fitted, observations, getattr(model, "n_jobs", 1))
     if isinstance(model, Fitted):
         return found
@@ -445,17 +450,15 @@ def _posterior(fitted: Fitted, observations: Observations, n_jobs: int | None) -
         spec.without_features, observations, risk, arithmetic=Arithmetic(n_jobs=n_jobs)
     )
     factors = fitted.factors.astype("float64")
-    plus, minus = risk.observed_weights(
-        observations.labels, observations.rows, observations.columns
-    )
+    weights = *observations.risk_weights(risk), observations.weights_or_ones
     seen = observations.rows, observations.columns
     with single_threaded_blas():
-        rows = row_covariances(objective, objective.backend, factors, (*seen, plus, minus), radius)
+        rows = row_covariances(objective, objective.backend, factors, (*seen, *weights), radius)
         columns = row_covariances(
             objective,
             objective.backend.transposed,
             factors.transposed,
-            (*seen[::-1], plus, minus),
+            (*seen[::-1], *weights),
             radius,
         )
     return Posterior(fitted, observations, rows, columns, n_jobs=n_jobs)

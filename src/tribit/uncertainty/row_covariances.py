@@ -87,8 +87,8 @@ def row_covariances(
     factors : Factors
         The solution, transposed for the columns.
     places : tuple of arrays
-        Rows and columns of the observed entries, in the backend's orientation, and the weights ``plus`` and ``minus``
-        that the risk gives them.
+        Rows and columns of the observed entries, in the backend's orientation, the weights ``plus`` and ``minus``
+        that the risk gives them, and their own weights.
     radius : float or None
         Squared radius of the ball of each row, if there is one.
     """
@@ -153,19 +153,22 @@ def _precisions(
 
 
 def _is_likelihood(objective: Objective, places: Any) -> bool:
-    """Return whether the risk is the sum of the losses of observed entries, each with weight 1."""
-    _, _, plus, minus = places
+    """Return whether the risk is the sum of the losses of observed entries, each times its own weight."""
+    _, _, plus, minus, own = places
     return objective.risk.unobserved_weight == 0 and all(
-        bool(np.all((weights == 0.0) | (weights == 1.0))) for weights in (plus, minus)
+        bool(np.all((weights == 0.0) | (weights == own))) for weights in (plus, minus)
     )
 
 
 def _spread(objective: Objective, P: Array, Q: Array, free: int, places: Any) -> Array:
-    """Return packed ``sum_j g_ij^2 q_j q_j'`` over the observed entries of each row."""
-    rows, columns, plus, minus = places
+    """Return packed ``sum_j g_ij^2 q_j q_j'`` over the observed entries of each row.
+
+    An entry of weight w is w entries with the slope ``g_ij / w``.
+    """
+    rows, columns, plus, minus, own = places
     x = np.einsum("ij,ij->i", P[rows], Q[columns])
     slopes = plus * objective.link.first(x, 1) + minus * objective.link.first(x, -1)
-    squares = np.append(slopes**2, 0.0)  # the last one is for the padding of batches
+    squares = np.append(slopes**2 / own, 0.0)  # the last one is for the padding of batches
     left, right = np.triu_indices(free)
     packed = np.empty((P.shape[0], left.size))
     for batch in RowLayout(rows, columns, (P.shape[0], Q.shape[0])).batches:

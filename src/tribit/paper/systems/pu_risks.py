@@ -59,10 +59,10 @@ class _WithoutDislikes(Risk):
         found[2] = 0.0
         return found
 
-    def observed_weights(
-        self, labels: Integers, rows: Integers, columns: Integers
+    def corrections(
+        self, labels: Integers, rows: Integers, columns: Integers, weights: Floats | None
     ) -> tuple[Floats, Floats]:
-        plus, minus = super().observed_weights(labels, rows, columns)
+        plus, minus = super().corrections(labels, rows, columns, weights)
         return plus, np.where(labels > 0, minus, -1.0)
 
 
@@ -74,10 +74,10 @@ class _Biased(Risk):
         found[0] = 2.0 * found[0, 0] - 1.0, 0.0
         return found
 
-    def observed_weights(
-        self, labels: Integers, rows: Integers, columns: Integers
+    def corrections(
+        self, labels: Integers, rows: Integers, columns: Integers, weights: Floats | None
     ) -> tuple[Floats, Floats]:
-        inverse, _ = super().observed_weights(labels, rows, columns)
+        inverse, _ = super().corrections(labels, rows, columns, weights)
         like = labels > 0
         return np.where(like, 2.0 * inverse - 1.0, 0.0), np.where(like, -1.0, 0.0)
 
@@ -141,7 +141,7 @@ class SquaredUnlabelled(Smooth):
     @cached_property
     def _weights(self) -> tuple[Array, Array]:
         seen = self.observations
-        return self.risk.observed_weights(seen.labels, seen.rows, seen.columns)
+        return seen.risk_weights(self.risk)
 
     @cached_property
     def target(self) -> csr_array:
