@@ -18,6 +18,7 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",  # pages of examples/, which are run
     "command_help",  # the text of --help, generated at build time
     "docstrings",  # formulas of docstrings verbatim
@@ -155,8 +156,8 @@ searches = {
     "GPU": "scale",
     "hyperparameter": "choosing",
     "ideal point": "votes",
-    "implicit feedback": "unobserved",
-    "imputation": "unobserved",
+    "implicit feedback": "likes-only",
+    "imputation": "completing",
     "install": "install",
     "item response": "surveys",
     "latent factor": "fitting",
@@ -170,6 +171,30 @@ searches = {
     "top-n": "recommendations",
     "validation set": "choosing",
     "votes": "votes",
+}
+# Questions of new users, and the page that must be among the first three results (tests/browser).
+questions = {
+    "how do I get a list for one user as a data frame": "recommendations",
+    "what does 0 mean": "data",
+    "which command for ratings 1-5": "data",
+    "like_at": "data",
+    "how do I know it is better than popularity": "evaluating",
+    "how do I fill the missing cells of my table": "completing",
+    "fill missing values": "completing",
+    "how do I add new users": "new-users",
+    "new users": "new-users",
+    "how do I save and load": "fitting",
+    "how do I tune the hyperparameters": "choosing",
+    "how to tune": "choosing",
+    "implicit feedback likes only": "likes-only",
+    "likes only": "likes-only",
+    "purchases": "likes-only",
+    "how big can my data be": "scale",
+    "large data": "scale",
+    "how to compare with matrix factorization libraries": "coming-from",
+    "compare with other libraries": "coming-from",
+    "how certain is a prediction": "probabilities",
+    "confidence interval": "probabilities",
 }
 data_pages = ["tutorial.md"]  # TRIBIT_DATA=folder make docs
 
@@ -201,3 +226,6 @@ html_css_files = ["tribit.css"]
 # All pages in the sidebar of every page but the front page.
 html_sidebars = {"index": [], "**": ["sidebar-tasks"]}
 html_show_sourcelink = False
+html_search_scorer = str(HERE / "_ext" / "scorer.js")
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True

@@ -4,13 +4,16 @@ It is read from ``docs/_build/html`` (``make docs``), or from the folder in ``TR
 """
 
 import os
+import re
 import runpy
 import time
 from pathlib import Path
+from urllib.parse import quote_plus
 
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
+SETTINGS = runpy.run_path(DOCS / "conf.py")
 MANUAL = Path(os.environ.get("TRIBIT_MANUAL", DOCS / "_build" / "html"))
 #: Elements that reach over the right edge of the page without a box that scrolls or clips them, and code that is cut.
 TOO_WIDE = """
@@ -57,18 +60,37 @@ def test_nothing_is_wider_than_its_page(show, width):
     assert {name: wide for name, wide in found.items() if wide} == {}
 
 
+def results(show, query):
+    """Return the pages that a search finds, best first."""
+    show(MANUAL / "search.html")
+    browser = show(f"{(MANUAL / 'search.html').as_uri()}?q={quote_plus(query)}")
+    for _ in range(100):
+        summary = browser.find_elements("css selector", "#search-results .search-summary")
+        if summary and re.search("found|did not match", summary[0].text):
+            break
+        time.sleep(0.05)
+    links = browser.find_elements("css selector", "#search-results ul.search > li > a:first-child")
+    addresses = [link.get_attribute("href") for link in links[:10]]
+    return [each.rpartition("/")[2].partition(".html")[0] for each in addresses]
+
+
 @pytest.mark.timeout(300)
 def test_a_search_leads_to_its_page_first(show):
-    searches = runpy.run_path(DOCS / "conf.py")["searches"]
-    first = {}
-    for query in searches:
-        browser = show(MANUAL / "search.html")
-        browser.get(f"{(MANUAL / 'search.html').as_uri()}?q={query.replace(' ', '+')}")
-        for _ in range(100):
-            links = browser.find_elements("css selector", "#search-results ul.search li a")
-            if links:
-                break
-            time.sleep(0.05)
-        name = links[0].get_attribute("href") if links else ""
-        first[query] = name.rpartition("/")[2].partition(".html")[0]
-    assert first == searches
+    searches = SETTINGS["searches"]
+    assert {query: results(show, query)[:1] for query in searches} == {
+        query: [page] for query, page in searches.items()
+    }
+
+
+@pytest.mark.timeout(300)
+def test_questions_of_new_users_are_answered_in_two_clicks(show):
+    """By the page itself, or by an answer in the FAQ with a link to the page, among the first three results."""
+    answered = {page for page in SETTINGS["questions"].values()}
+    linked = (DOCS / "faq.md").read_text(encoding="utf-8")
+    assert [page for page in answered if f"({page}.md" not in linked] == []
+    missed = {}
+    for query, page in SETTINGS["questions"].items():
+        found = results(show, query)[:3]
+        if not {page, "faq"} & set(found):
+            missed[query] = found
+    assert missed == {}
