@@ -125,6 +125,7 @@ internal_names = [
 example_pages = [
     "quickstart.md",
     "index.md",  # with the file of the quickstart
+    "../README.md",  # with the same file
     "data.md",
     "fitting.md",
     "recommendations.md",
@@ -144,7 +145,6 @@ example_pages = [
     "serving.md",
     "report.md",
     "systems.md",
-    "../README.md",  # with the file of the command line
     "../CONTRIBUTING.md",
 ]
 # Queries and the page that must be the first result, by its index entries.
@@ -215,6 +215,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "tribit"
 html_static_path = ["_static"]
 html_theme_options = {
+    "logo": {"text": f"tribit {version}"},
     "show_prev_next": True,
     "navbar_center": ["navbar-nav"],
     "header_links_before_dropdown": 7,

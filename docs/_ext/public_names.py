@@ -40,7 +40,7 @@ def public_names(module_names):
 
 
 def forget(app, _config):
-    """Remove the pages of the previous build; api.md lists the current ones."""
+    """Remove the pages of the previous build; docs/reference lists the current ones."""
     shutil.rmtree(Path(app.srcdir, "api"), ignore_errors=True)
 
 
@@ -51,7 +51,7 @@ def check(app, env):
         logger.warning("%s does not exist; remove it from internal_names.", name)
     for name, places in public.items():
         if name not in internal and not places & documented:
-            logger.warning("%s is public but not in the reference; add it to api.md.", name)
+            logger.warning("%s is public but not in the reference; add it to docs/reference.", name)
     for name, times in Counter(page.lower() for page in env.found_docs).items():
         if times > 1:
             logger.warning("%s: pages differ in case alone; see autosummary_filename_map.", name)

@@ -10,9 +10,9 @@ var Scorer = {
   partialTerm: 2,
   score: ([page, , , , score, , kind]) => {
     if (kind === "index" || kind === "object") return score;
-    if (page === "faq") return score + 3;
+    if (page === "faq") return score + (kind === "title" ? 8 : 3);
     if (/^(changelog|contributing|mathematics|theory|reproduction|benchmarks|versions)$/.test(page)) return score - 4;
-    if (page === "api") return score - 3;
+    if (/^(api$|reference\/)/.test(page)) return score - 3;
     if (/^(api|auto_examples)\//.test(page)) return score - 2;
     return score;
   },

@@ -151,8 +151,8 @@ def test_demo(run, monkeypatch, tmp_path):
     code, out, err = run("demo", "--picture", picture, "--report", page, "--seed", 3, "--quiet")
     assert (code, err) == (0, "")
     for text in (
-        "40 people and 30 things",
-        "observed signs alone",
+        "40 users and 30 items",
+        "observed labels alone",
         "error rate",
         "avoid_dislikes",
         str(picture),
@@ -161,8 +161,8 @@ def test_demo(run, monkeypatch, tmp_path):
         assert text in out
     assert picture.read_bytes().startswith(b"\x89PNG")
     text = page.read_text(encoding="utf-8")
-    assert "40 people and 30 things" in text
-    assert "Unusual people and things" in text
+    assert "40 users and 30 items" in text
+    assert "Unusual users and items" in text
     assert run("demo", "--quiet")[0] == 0
 
 

@@ -97,8 +97,8 @@ def test_the_demo_is_determined_by_its_seed(result):
 
 def test_the_summary_tells_the_numbers(result):
     text = result.summary()
-    assert f"{SHAPE[0]} people and {SHAPE[1]} things" in text
-    assert f"{result.seen.n_observed} cells" in text
+    assert f"{SHAPE[0]} users and {SHAPE[1]} items" in text
+    assert f"{result.seen.n_observed} entries" in text
     assert f"{result.later.n_observed} more" in text
     assert f"{100 * result.least_error:.1f}%" in text
 

@@ -37,7 +37,7 @@ def show_demo(picture: Path | None, report: Path | None, *, random_state: int, s
         writable(report)
     result = demo.run_demo(random_state=random_state, shown=shown)
     console.print(result.summary())
-    fits = Table("fit", "error rate", "distance to P(like)", "seconds", title="Unseen cells")
+    fits = Table("fit", "error rate", "RMSE of P(like)", "seconds", title="Unobserved entries")
     for fit in result.fits:
         fits.add_row(
             fit.name,

@@ -4,8 +4,8 @@ Row i and column j have an angle each, and
 
     P(like) = f(TASTE cos(d_ij)),    P(seen) = f(LEVEL + a_i + c_j + EXPOSURE cos(d_ij - SHIFT)),    d_ij their distance
 
-with ``f`` the logistic function: exposure follows taste without being equal to it, and differs between people and
-between things. So observed entries inform about tastes, and a list of likely next items has likes and dislikes.
+with ``f`` the logistic function: exposure follows taste without being equal to it, and differs between users and
+between items. So observed entries inform about tastes, and a list of likely next items has likes and dislikes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Array = NDArray[np.floating[Any]]
 SHAPE = (300, 200)
 #: Amplitudes of taste and exposure, the angle between them, and the level that leaves a tenth of the cells seen.
 #: Selected among nine settings (seeds 10 to 12) so that the three fits and the weights of lists differ visibly. If
-#: exposure hardly follows taste the default gains little over observed signs alone.
+#: exposure hardly follows taste the default gains little over observed labels alone.
 TASTE, EXPOSURE, SHIFT, LEVEL = 3.0, 2.0, 1.0, -2.8
 #: Deviations of the activity of rows and of the popularity of columns, in log-odds of being seen.
 ACTIVITY, POPULARITY = 0.5, 0.7
@@ -50,8 +50,8 @@ LIST_LENGTH = 10  #: of a list
 #: Values of ``avoid_dislikes``; 1 is the default of lists.
 WEIGHTS = (0.0, 1.0, 2.0, 4.0, 8.0)
 #: Nouns for a row and a column on the page of the demonstration.
-NOUNS = ("person", "thing")
-BIASES, SIGNS, DEFAULT = "row and column biases", "observed signs alone", "tribit's default"
+NOUNS = ("user", "item")
+BIASES, SIGNS, DEFAULT = "user and item biases", "observed labels alone", "tribit's default"
 #: Red for dislikes, blue for likes, white in the middle: readable for the colour-blind.
 COLOURS = "RdBu"
 BLUE, GREY = "tab:blue", "0.35"
@@ -95,10 +95,10 @@ class DemoResult:
         n_rows, n_columns = self.seen.shape
         n_seen, n_later = self.seen.n_observed, self.later.n_observed
         return (
-            f"Simulated table of {n_rows} people and {n_columns} things with known probabilities of a like. "
-            f"{n_seen} cells ({100 * self.seen.density:.0f}%) are observed; {n_later} more are the "
+            f"Simulated table of {n_rows} users and {n_columns} items with known probabilities of a like. "
+            f"{n_seen} entries ({100 * self.seen.density:.0f}%) are observed; {n_later} more are the "
             f"test set of the lists.\n"
-            "Errors are on unobserved cells: the error rate of signs, which is "
+            "Errors are on unobserved entries: the error rate of labels, which is "
             f"{100 * self.least_error:.1f}% for the true probabilities, and the RMSE of the probabilities."
         )
 
@@ -150,10 +150,10 @@ def simulate_table(
     effects = effects + POPULARITY * draws.standard_normal(SHAPE[1])
     exposure = link.probability(LEVEL + effects + EXPOSURE * np.cos(distance - SHIFT))
     i, j = np.nonzero(draws.random(SHAPE) < exposure)
-    people, things = (
+    users, items = (
         [f"{noun} {k}" for k in range(n)] for noun, n in zip(NOUNS, SHAPE, strict=True)
     )
-    observed = Observations(i, j, signs[i, j], SHAPE, people, things)
+    observed = Observations(i, j, signs[i, j], SHAPE, users, items)
     seen, later = observed.split(LATER_SHARE, random_state=draws)
     return probability, signs, seen, later
 
@@ -165,7 +165,7 @@ def rank_lists(found: Recommender, seen: Observations, later: Observations) -> l
     popular = np.broadcast_to(likes, seen.shape)
     lists = [
         _rates_of_lists(
-            "most liked by all", None, ranking_report(popular, seen, later, LIST_LENGTH)
+            "most popular", None, ranking_report(popular, seen, later, LIST_LENGTH)
         ),
         _rates_of_lists(
             "P(like) alone", None, ranking_report(found.model_, seen, later, LIST_LENGTH)
@@ -238,7 +238,7 @@ def _draw_tables(figure: Any, result: DemoResult) -> None:
     share = f"{100 * result.seen.density:.0f}%"
     titles = (
         "hidden: probability of a like",
-        f"observed: {share} of the cells",
+        f"observed: {share} of the entries",
         "completed by tribit",
     )
     for axis, table, title in zip(
@@ -251,14 +251,14 @@ def _draw_tables(figure: Any, result: DemoResult) -> None:
         axis.set_title(title)
         axis.set_xticks([])
         axis.set_yticks([])
-        axis.set_xlabel(f"{table.shape[1]} things, by their hidden angle")
-    axes[0].set_ylabel(f"{labels.shape[0]} people, by theirs")
+        axis.set_xlabel(f"{table.shape[1]} items, sorted by taste")
+    axes[0].set_ylabel(f"{labels.shape[0]} users, sorted by taste")
     bar = figure.colorbar(image, ax=axes, aspect=25, pad=0.01)
     bar.set_label("probability of a like\n(observed: likes blue, dislikes red)")
 
 
 def _draw_errors(axis: Any, result: DemoResult) -> None:
-    """Draw the error rates on unobserved cells, with that of the true probabilities."""
+    """Draw the error rates on unobserved entries, with that of the true probabilities."""
     names = [fit.name for fit in result.fits]
     errors = [100 * fit.error_rate for fit in result.fits]
     colours = [BLUE if fit.name == DEFAULT else "0.75" for fit in result.fits]
@@ -267,7 +267,7 @@ def _draw_errors(axis: Any, result: DemoResult) -> None:
     least = 100 * result.least_error
     axis.axvline(least, color="black", linewidth=0.8, linestyle="--")
     axis.annotate(
-        f"truth: {least:.1f}",
+        f"true probabilities: {least:.1f}",
         (least, 1.0),
         (3, 2),
         xycoords=("data", "axes fraction"),
@@ -276,7 +276,7 @@ def _draw_errors(axis: Any, result: DemoResult) -> None:
     )
     axis.invert_yaxis()
     axis.set_xlim(0, 1.15 * max(errors))
-    axis.set_xlabel("error rate on unobserved cells, %")
+    axis.set_xlabel("error rate on unobserved entries, %")
 
 
 def _draw_lists(axis: Any, result: DemoResult) -> None:
