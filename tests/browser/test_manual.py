@@ -85,7 +85,7 @@ def test_a_search_leads_to_its_page_first(show):
 @pytest.mark.timeout(300)
 def test_questions_of_new_users_are_answered_in_two_clicks(show):
     """By the page itself, or by an answer in the FAQ with a link to the page, among the first three results."""
-    answered = {page for page in SETTINGS["questions"].values()}
+    answered = set(SETTINGS["questions"].values())
     linked = (DOCS / "faq.md").read_text(encoding="utf-8")
     assert [page for page in answered if f"({page}.md" not in linked] == []
     missed = {}

@@ -150,9 +150,7 @@ def simulate_table(
     effects = effects + POPULARITY * draws.standard_normal(SHAPE[1])
     exposure = link.probability(LEVEL + effects + EXPOSURE * np.cos(distance - SHIFT))
     i, j = np.nonzero(draws.random(SHAPE) < exposure)
-    users, items = (
-        [f"{noun} {k}" for k in range(n)] for noun, n in zip(NOUNS, SHAPE, strict=True)
-    )
+    users, items = ([f"{noun} {k}" for k in range(n)] for noun, n in zip(NOUNS, SHAPE, strict=True))
     observed = Observations(i, j, signs[i, j], SHAPE, users, items)
     seen, later = observed.split(LATER_SHARE, random_state=draws)
     return probability, signs, seen, later
@@ -164,9 +162,7 @@ def rank_lists(found: Recommender, seen: Observations, later: Observations) -> l
     np.add.at(likes, seen.columns[seen.labels > 0], 1)
     popular = np.broadcast_to(likes, seen.shape)
     lists = [
-        _rates_of_lists(
-            "most popular", None, ranking_report(popular, seen, later, LIST_LENGTH)
-        ),
+        _rates_of_lists("most popular", None, ranking_report(popular, seen, later, LIST_LENGTH)),
         _rates_of_lists(
             "P(like) alone", None, ranking_report(found.model_, seen, later, LIST_LENGTH)
         ),
