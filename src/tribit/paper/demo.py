@@ -27,7 +27,7 @@ from tribit.data.files import atomic_path
 from tribit.data.observations import Observations
 from tribit.data.reading import Reading
 from tribit.evaluation.held_out import fit_biases
-from tribit.evaluation.ranking import RankingReport, ranking_report
+from tribit.evaluation.ranking import RankingReport, by_popularity, ranking_report
 from tribit.model.links import Logistic
 from tribit.plots import METADATA, STYLE, check_picture, pyplot_for_files
 from tribit.randomness import RandomState, generator
@@ -158,11 +158,9 @@ def simulate_table(
 
 def rank_lists(found: Recommender, seen: Observations, later: Observations) -> list[DemoLists]:
     """Return likes found and dislikes shown by lists ranked by popularity, by P(like), and by both rates."""
-    likes = np.zeros(seen.shape[1])
-    np.add.at(likes, seen.columns[seen.labels > 0], 1)
-    popular = np.broadcast_to(likes, seen.shape)
+    popular = ranking_report(by_popularity(seen), seen, later, LIST_LENGTH)
     lists = [
-        _rates_of_lists("most popular", None, ranking_report(popular, seen, later, LIST_LENGTH)),
+        _rates_of_lists("most popular", None, popular),
         _rates_of_lists(
             "P(like) alone", None, ranking_report(found.model_, seen, later, LIST_LENGTH)
         ),

@@ -10,7 +10,7 @@ import numpy as np
 
 from tribit.data.axis import Positions
 from tribit.errors import InvalidInputError, TribitWarning
-from tribit.evaluation.ranking import ranking_report
+from tribit.evaluation.ranking import by_popularity, ranking_report
 from tribit.ranking.lists import recommend
 from tribit.ranking.scores import Ranker
 from tribit.report.wording import name_of, names_at
@@ -69,6 +69,7 @@ def trade_off_facts(trial: Trial) -> dict[str, Any] | None:
         "n": N,
         "rows": names_at(trial.scores.axes.rows, shown_rows),
         "reports": reports,
+        "popularity": asdict(ranking_report(by_popularity(trial.train), trial.train, held_out, N)),
         "lists": lists,
     }
 

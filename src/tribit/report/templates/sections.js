@@ -116,22 +116,26 @@ document.getElementById("download").addEventListener("click", () => {
 });
 
 if (data.trade_off) {
-  const { weights, reports, rows, lists, n } = data.trade_off;
+  const { weights, reports, popularity, rows, lists, n } = data.trade_off;
   const slider = document.getElementById("weight");
   const chooser = document.getElementById("list-row");
-  const shown = reports.map((each) => each.dislikes_shown / each.n_users);
-  const found = reports.map((each) => each.likes_shown / each.n_users);
+  const [shown, found] = ["dislikes_shown", "likes_shown"].map((name) => reports.map((each) => each[name] / each.n_users));
+  const popular = [popularity.dislikes_shown, popularity.likes_shown].map((each) => each / popularity.n_users);
   const again = draws("trade-off", (width, caption) => {
     const now = Number(slider.value);
     const f = frame(width, caption, {
-      x: [0, 1.08 * Math.max(...shown) || 1], y: [0, 1.12 * Math.max(...found) || 1],
+      x: [0, 1.08 * Math.max(...shown, popular[0]) || 1], y: [0, 1.12 * Math.max(...found, popular[1]) || 1],
       xName: `test dislikes in a list of ${n}`, yName: "test likes",
     });
     f.svg.append(node("path", { class: "curve", d: path(shown.map(f.x), found.map(f.y)) }));
     weights.forEach((weight, k) => {
       f.svg.append(node("circle", { class: "like", cx: f.x(shown[k]), cy: f.y(found[k]), r: 3 }));
     });
+    const [left, top] = [f.x(popular[0]), f.y(popular[1])];
+    const flip = left > width - 90;
     f.svg.append(
+      node("rect", { class: "pale", x: left - 4, y: top - 4, width: 8, height: 8 }),
+      node("text", { x: left + (flip ? -10 : 10), y: top + 4, "text-anchor": flip ? "end" : "start" }, "popularity"),
       node("circle", { class: "now", id: "trade-off-mark", cx: f.x(shown[now]), cy: f.y(found[now]), r: 7 }),
       node("text", {
         class: "strong", x: f.x(shown[now]) - 12, y: f.y(found[now]) - 12, "text-anchor": "end",
