@@ -142,6 +142,24 @@ def test_an_entry_adds_what_is_lost_when_the_row_is_refitted_without_it(name, at
     assert all((each is not None) == (at_once and name != "mixture") for each in solved)
 
 
+@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("name", MODELS)
+def test_columns_explained_together_have_the_effects_of_each_alone(name, at_once, monkeypatch):
+    monkeypatch.setattr(contributions, "MIN_ENTRIES_AT_ONCE", 2 if at_once else 10**9)
+    model = fitted(name)
+    columns = np.flatnonzero(A[2])
+    entries = contributions.RowEntries(2, columns, A[2, columns].astype(np.int8))
+    effects, minimum = contributions.entry_effects(model.fitted_, entries, np.array([5, 0, 17]))
+    assert effects.shape == (columns.size, 3)
+    for k, column in enumerate((5, 0, 17)):
+        alone = model.explain(2, column, A)
+        wanted = {each.column: each.contribution for each in alone.entries}
+        assert dict(zip(columns.tolist(), effects[:, k], strict=True)) == pytest.approx(
+            wanted, abs=1e-7
+        )
+        assert minimum[k] == pytest.approx(alone.x - alone.residual, abs=1e-7)
+
+
 def test_a_long_row_in_parts_has_the_same_reasons(monkeypatch):
     rng = np.random.default_rng(0)
     wide = np.where(rng.random((25, 150)) < 0.6, rng.choice([-1, 1], (25, 150)), 0)

@@ -44,36 +44,41 @@ __all__ = ["explain", "scores_without_each"]
 Array = NDArray[np.floating[Any]]
 
 
-class Cell(NamedTuple):
-    """A cell, the entries of its row and the rows of the entries of its column."""
+class RowEntries(NamedTuple):
+    """A row and its entries, in the order of their columns."""
 
     row: int
-    column: int
     columns: Positions
     labels: NDArray[np.int8]
-    rows_of_column: Positions
     weights: NDArray[np.float64] | None = None
 
 
 class RegressionShare(NamedTuple):
-    """Contribution to one cell of the regression of the smaller side, which is part of the factors."""
+    """Contributions of the regression of the smaller side, which is part of the factors, to ``x`` at some columns.
 
-    total: float
+    They are those of all entries, (n_columns,), and of each, (n_entries, n_columns).
+    """
+
+    total: Array
     by_entry: Array
 
 
-def score_parts(member: Member, cell: Cell, side: tuple[Array, float]) -> dict[str, float]:
-    """Return the terms of ``x`` of one fit, by name; they sum to ``x``."""
+def score_parts(
+    member: Member, entries: RowEntries, column: int, rows_of_column: Positions
+) -> dict[str, float]:
+    """Return the terms of ``x`` of one fit at one column, by name; they sum to ``x``."""
+    regression, member = split_regression(member, entries, np.array([column]))
+    side = side_terms(member, entries.row, entries.columns)
     factors, maps = member.factors, member.maps
     turned = member.transposed
-    of_column, of_column_effect = side_terms(turned, cell.column, cell.rows_of_column)
-    u, a = factors.row_factors[cell.row], float(factors.row_intercepts[cell.row])
-    v = factors.column_factors[cell.column] - of_column
-    seen, seen_effect = implicit_terms(member, cell.columns)
+    of_column, of_column_effect = side_terms(turned, column, rows_of_column)
+    u, a = factors.row_factors[entries.row], float(factors.row_intercepts[entries.row])
+    v = factors.column_factors[column] - of_column
+    seen, seen_effect = implicit_terms(member, entries.columns)
     own = u - seen - side[0]
     found = {
         "overall level": float(factors.intercept),
-        "column effect": float(factors.column_intercepts[cell.column]) - of_column_effect,
+        "column effect": float(factors.column_intercepts[column]) - of_column_effect,
         "row effect": a - seen_effect - side[1],
         "labels of the row": float(own @ v),
     }
@@ -83,6 +88,8 @@ def score_parts(member: Member, cell: Cell, side: tuple[Array, float]) -> dict[s
         found["row features"] = float(side[0] @ v) + side[1]
     if maps[1].encoder is not None:
         found["column features"] = float(u @ of_column) + of_column_effect
+    if regression is not None:
+        found["regression of the smaller side"] = float(regression.total[0])
     return found
 
 
@@ -107,7 +114,9 @@ def side_terms(member: Member, place: int, seen: Positions) -> tuple[Array, floa
     return u, a
 
 
-def split_regression(member: Member, cell: Cell) -> tuple[RegressionShare | None, Member]:
+def split_regression(
+    member: Member, entries: RowEntries, at: Positions
+) -> tuple[RegressionShare | None, Member]:
     """Return the contribution of the regression of the smaller side, and the fit without it.
 
     It was added after the fit, so that a row's own minimum concerns the other factors alone.
@@ -115,14 +124,14 @@ def split_regression(member: Member, cell: Cell) -> tuple[RegressionShare | None
     k = member.own_rank
     if member.factors.rank == k:
         return None, member
-    of_row = member.factors.row_factors[cell.row, k:]
-    of_column = member.factors.column_factors[cell.column, k:]
-    by_entry = np.zeros(cell.columns.size)
+    of_row = member.factors.row_factors[entries.row, k:]
+    of_columns = member.factors.column_factors[at, k:].T
+    by_entry = np.zeros((entries.columns.size, at.size))
     if of_row.size == member.shape[1]:  # the row's entries, each times its regression weight
-        if not np.array_equal(np.flatnonzero(of_row), cell.columns):
+        if not np.array_equal(np.flatnonzero(of_row), entries.columns):
             return None, member  # the row was folded in
-        by_entry = (of_row * of_column)[cell.columns]
-    return RegressionShare(float(of_row @ of_column), by_entry), member.without_regression()
+        by_entry = of_row[entries.columns, None] * of_columns[entries.columns]
+    return RegressionShare(of_row @ of_columns, by_entry), member.without_regression()
 
 
 #: Fewest entries for which all problems are solved at once: a shorter row takes milliseconds either way.
@@ -133,43 +142,47 @@ BLOCK_ENTRIES = 2**20
 MAX_STEPS, SCORE_TOLERANCE = 40, 1e-10
 
 
-def scores_without_each(solver: RowSolver, cell: Cell, side: tuple[Any, float]) -> Array | None:
-    """Return ``x`` of the cell with the row at its own minimum: for all entries, then without each of them.
+def scores_without_each(
+    solver: RowSolver, entries: RowEntries, at: Positions, side: tuple[Any, float]
+) -> Array | None:
+    """Return ``x`` at some columns with the row at its own minimum: for all entries, then without each of them.
+
+    The shape is (1 + n_entries, n_columns).
 
     None where the row is short, has bounds, no ridge or a sum over unobserved entries, or the steps do not converge.
     """
-    member, n = solver.member, cell.columns.size
-    shared, intercept = implicit_terms(member, cell.columns)
+    member, n = solver.member, entries.columns.size
+    shared, intercept = implicit_terms(member, entries.columns)
     centre = np.append(shared + side[0], intercept + side[1])
     problem = solver.row_problem((centre[None, :-1], centre[None, -1]))
     if n < MIN_ENTRIES_AT_ONCE or not problem.free or not solver.is_unbounded(problem):
         return None
     d = problem.free
     V, offsets = member.factors.column_factors, member.factors.column_intercepts
-    Q = np.hstack([V[cell.columns], np.ones((n, 1))])[:, :d].astype(np.float64)
-    row = _Row(member, cell, Q, problem.ridge)
-    target = np.append(V[cell.column], 1.0)[:d].astype(np.float64)
-    effects = member.factors.intercept + offsets[cell.column]
+    Q = np.hstack([V[entries.columns], np.ones((n, 1))])[:, :d].astype(np.float64)
+    row = _Row(member, entries, Q, problem.ridge)
+    targets = np.hstack([V[at], np.ones((at.size, 1))])[:, :d].T.astype(np.float64)
+    effects = member.factors.intercept + offsets[at]
     with single_threaded_blas():
         p = row.minimum(centre[:d])
         if p is None:
             return None
-        found = row.left_out(p, _centres(member, cell, side)[:, :d], target)
+        found = row.left_out(p, _centres(member, entries, side)[:, :d], targets)
     if found is None:
         return None
-    return np.asarray(np.append(p @ target, found) + effects)
+    return np.asarray(np.vstack([p @ targets, found]) + effects)
 
 
 class _Row:
     """The entries of a row, likes first, and its ridge."""
 
-    def __init__(self, member: Member, cell: Cell, Q: Array, ridge: ArrayLike) -> None:
-        self.order = np.argsort(-cell.labels, kind="stable")
+    def __init__(self, member: Member, entries: RowEntries, Q: Array, ridge: ArrayLike) -> None:
+        self.order = np.argsort(-entries.labels, kind="stable")
         #: 1 without weights
-        self.weights: Any = 1.0 if cell.weights is None else cell.weights[self.order]
-        self.n_likes = int(np.count_nonzero(cell.labels > 0))
+        self.weights: Any = 1.0 if entries.weights is None else entries.weights[self.order]
+        self.n_likes = int(np.count_nonzero(entries.labels > 0))
         self.Q = Q[self.order]
-        offsets = member.factors.intercept + member.factors.column_intercepts[cell.columns]
+        offsets = member.factors.intercept + member.factors.column_intercepts[entries.columns]
         self.offsets = offsets[self.order].astype(np.float64)
         self.link, self.ridge = member.spec.link, np.asarray(ridge, dtype=np.float64)
 
@@ -218,14 +231,14 @@ class _Row:
                 return p
         return None
 
-    def left_out(self, p: Array, centres: Array, target: Array) -> Array | None:
-        """Return ``p_e' target`` without each entry e, in the original order of the entries."""
+    def left_out(self, p: Array, centres: Array, targets: Array) -> Array | None:
+        """Return ``p_e' targets`` without each entry e, in the original order of the entries."""
         H, weights = self.curvature(p)
         factor = cho_factor(H)
         solved = cho_solve(factor, self.Q.T).T
         # Positive, as the ridge is.
         left = weights / (1.0 - weights * np.einsum("ed,ed->e", self.Q, solved))
-        found = np.empty(self.order.size)
+        found = np.empty((self.order.size, targets.shape[1]))
         step = max(1, BLOCK_ENTRIES // self.order.size)
         for start in range(0, self.order.size, step):
             some = np.arange(start, min(start + step, self.order.size))
@@ -240,30 +253,30 @@ class _Row:
                 along = np.einsum("ed,ed->e", self.Q[some], move)
                 move += (left[some] * along)[:, None] * solved[some]
                 P = P - move
-                if np.max(np.abs(move @ target)) <= SCORE_TOLERANCE:
+                if np.max(np.abs(move @ targets)) <= SCORE_TOLERANCE:
                     break
             else:
                 return None
-            found[self.order[some]] = P @ target
+            found[self.order[some]] = P @ targets
         return found
 
 
-def _centres(member: Member, cell: Cell, side: tuple[Any, float]) -> Array:
+def _centres(member: Member, entries: RowEntries, side: tuple[Any, float]) -> Array:
     """Return the centre of the row, of its factors and its intercept, without each entry.
 
     Implicit features are sums over the observed columns with one weight. They are computed without the first entry;
     without another one, the first replaces it.
     """
-    n = cell.columns.size
+    n = entries.columns.size
     activity = member.maps[0].activity
     own = np.append(side[0], side[1])
     if activity is None:
         return np.broadcast_to(own, (n, own.size))
-    first, intercept = implicit_terms(member, cell.columns[1:])
-    ones = np.ones(n - 1), (np.zeros(n - 1, dtype=np.int64), cell.columns[1:])
+    first, intercept = implicit_terms(member, entries.columns[1:])
+    ones = np.ones(n - 1), (np.zeros(n - 1, dtype=np.int64), entries.columns[1:])
     mask = sp.csr_array(ones, shape=(1, member.shape[1]))
     weight = float(activity.block(mask, 0.0).matrix.data[0])
-    places = member.shape[0] + cell.columns
+    places = member.shape[0] + entries.columns
     unknowns = member.unknowns
     parts = np.column_stack([unknowns.row_factors[places], unknowns.row_intercepts[places]])
     parts = parts.astype(np.float64)
@@ -300,74 +313,104 @@ def explain(
     n_jobs : int or None, default=None
         Threads.
     """
-    cell = _cell(fitted, row, column, seen)
+    entries, place, rows_of_column = _entries_of_cell(fitted, row, column, seen)
+    effects, minimum = entry_effects(fitted, entries, np.array([place]), n_jobs=n_jobs)
+    parts: dict[str, float] = {}
+    total = sum(each.weight for each in fitted.members)
+    for member in fitted.members:
+        for name, value in score_parts(member, entries, place, rows_of_column).items():
+            parts[name] = parts.get(name, 0.0) + value * member.weight / total
+    cell = np.array([entries.row]), np.array([place])
+    regression_term = float((fitted.scores.factors.at(*cell) - fitted.factors.at(*cell))[0])
+    if regression_term:
+        parts["feature regression"] = regression_term
+    at_minimum = float(minimum[0]) + regression_term
+    return _explanation(fitted, entries, place, parts, effects[:, 0], at_minimum)
+
+
+def entry_effects(
+    fitted: Fitted, entries: RowEntries, at: Positions, *, n_jobs: int | None = None
+) -> tuple[Array, Array]:
+    """Return the effect of each entry of a row on ``x`` at some columns, and ``x`` with the row at its own minimum.
+
+    Parameters
+    ----------
+    fitted : Fitted
+        The result of a fit.
+    entries : RowEntries
+        The row and its entries.
+    at : array of shape (n_columns,)
+        Positions of columns, which are explained together at the cost of one.
+    n_jobs : int or None, default=None
+        Threads.
+
+    Returns
+    -------
+    effects : array of shape (n_entries, n_columns)
+    minimum : array of shape (n_columns,)
+    """
     if any(each.spec.uses_unobserved and each.spec.imputed is not None for each in fitted.members):
         raise InvalidInputError(
             "The model was fitted with imputed probabilities, which single entries do not explain: explain a "
             "model fitted without imputed."
         )
     jobs = count_jobs(n_jobs)
-    parts: dict[str, float] = {}
-    effects, minimum = np.zeros(cell.columns.size), 0.0
+    n = entries.columns.size
+    effects, minimum = np.zeros((n, at.size)), np.zeros(at.size)
     total = sum(each.weight for each in fitted.members)
-    for member, risk in zip(fitted.members, _risks_of(fitted, cell.row), strict=True):
+    for member, risk in zip(fitted.members, _risks_of(fitted, entries.row), strict=True):
         of = total / member.weight
-        regression, member = split_regression(member, cell)
+        regression, member = split_regression(member, entries, at)
         solver = RowSolver(member, risk, jobs)
-        side = side_terms(member, cell.row, cell.columns)
-        found = score_parts(member, cell, side)
+        side = side_terms(member, entries.row, entries.columns)
         if regression is not None:
-            found["regression of the smaller side"] = regression.total
             effects += regression.by_entry / of
             minimum += regression.total / of
-        for name, value in found.items():
-            parts[name] = parts.get(name, 0.0) + value / of
-        at_once = scores_without_each(solver, cell, side)
-        every = np.arange(-1, cell.columns.size)
-        x = _solved_without(solver, fitted.axes, cell, side, every) if at_once is None else at_once
+        x = scores_without_each(solver, entries, at, side)
+        if x is None:
+            x = _solved_without(solver, fitted.axes, entries, at, side)
         effects += (x[0] - x[1:]) / of
         minimum += x[0] / of
-    place = np.array([cell.row]), np.array([cell.column])
-    regression_term = float((fitted.scores.factors.at(*place) - fitted.factors.at(*place))[0])
-    if regression_term:
-        parts["feature regression"] = regression_term
-    return _explanation(fitted, cell, parts, effects, minimum + regression_term)
+    return effects, minimum
 
 
 def _explanation(
     fitted: Fitted,
-    cell: Cell,
+    entries: RowEntries,
+    column: int,
     parts: dict[str, float],
     effects: Array,
     minimum: float,
 ) -> Explanation:
     scores = fitted.scores
-    x = float(scores.x(np.array([cell.row]), np.array([cell.column]))[0])
+    x = float(scores.x(np.array([entries.row]), np.array([column]))[0])
     probabilities = scores.probability(np.append(x - effects, x))
     axes = scores.axes
     order = np.argsort(-np.abs(effects), kind="stable")
-    names = axes.columns.names(cell.columns[order]).tolist()
-    entries = zip(
+    names = axes.columns.names(entries.columns[order]).tolist()
+    found = zip(
         names,
-        cell.labels[order].tolist(),
+        entries.labels[order].tolist(),
         effects[order].tolist(),
         (probabilities[-1] - probabilities[:-1])[order].tolist(),
         strict=True,
     )
     return Explanation(
-        row=axes.rows.names(np.array([cell.row])).tolist()[0],
-        column=axes.columns.names(np.array([cell.column])).tolist()[0],
+        row=axes.rows.names(np.array([entries.row])).tolist()[0],
+        column=axes.columns.names(np.array([column])).tolist()[0],
         probability=float(probabilities[-1]),
         x=x,
         parts=parts,
-        entries=tuple(EntryEffect(*each) for each in entries),
+        entries=tuple(EntryEffect(*each) for each in found),
         residual=x - minimum,
         meaning=fitted.meaning,
     )
 
 
-def _cell(fitted: Fitted, row: object, column: object, entries: Observations) -> Cell:
-    """Return the positions of the cell, of the entries of its row and of those of its column."""
+def _entries_of_cell(
+    fitted: Fitted, row: object, column: object, entries: Observations
+) -> tuple[RowEntries, int, Positions]:
+    """Return a row with its entries, the position of a column, and the rows with an entry of it."""
     axes = fitted.axes
     i, j = axes.pairs(row, column)
     if i.size != 1:
@@ -386,7 +429,7 @@ def _cell(fitted: Fitted, row: object, column: object, entries: Observations) ->
     above = np.unique(rows[(columns == j[0]) & (rows >= 0)])
     weights = None if entries.weights is None else entries.weights[here][order]
     own = columns[here][order], entries.labels[here][order]
-    return Cell(int(i[0]), int(j[0]), *own, above, weights)
+    return RowEntries(int(i[0]), *own, weights), int(j[0]), above
 
 
 def _risks_of(fitted: Fitted, row: int) -> list[Risk]:
@@ -403,31 +446,30 @@ def _risks_of(fitted: Fitted, row: int) -> list[Risk]:
 
 
 def _solved_without(
-    solver: RowSolver, axes: Axes, cell: Cell, side: tuple[Array, float], left_out: Positions
+    solver: RowSolver, axes: Axes, entries: RowEntries, at: Positions, side: tuple[Array, float]
 ) -> Array:
-    """Return ``x`` of the cell with the row at its own minimum, without one entry each (-1 for none)."""
+    """Return the same as :func:`scores_without_each` by solving for the row without each entry."""
     of = solver.member.factors
-    n = cell.columns.size
+    n = entries.columns.size
     if not n:
-        return of.at(np.array([cell.row]), np.array([cell.column]))
-    found = []
+        return of.at(np.full(at.size, entries.row), at)[None]
+    found, left_out = [], np.arange(-1, n)  # -1 for none
     step = max(1, BLOCK_ENTRIES // n)
     for start in range(0, left_out.size, step):
         some = left_out[start : start + step]
-        rows, at = np.nonzero(np.arange(n) != some[:, None])
+        rows, kept = np.nonzero(np.arange(n) != some[:, None])
         new = Axis("row", some.size)
-        entries = Observations.from_checked(
+        rest = Observations.from_checked(
             Checked(
                 rows,
-                cell.columns[at],
-                cell.labels[at],
+                entries.columns[kept],
+                entries.labels[kept],
                 Axes(new, axes.columns),
-                weights=None if cell.weights is None else cell.weights[at],
+                weights=None if entries.weights is None else entries.weights[kept],
             )
         )
-        factors, intercepts = solver.member.implicit_terms(mask_of(entries))
-        shared = factors + side[0], intercepts + side[1]
-        U, a = solver.solve(entries, shared)
-        v, c = (side[cell.column] for side in (of.column_factors, of.column_intercepts))
-        found.append(U @ v + of.intercept + a + c)
+        factors, intercepts = solver.member.implicit_terms(mask_of(rest))
+        U, a = solver.solve(rest, (factors + side[0], intercepts + side[1]))
+        V, c = of.column_factors[at], of.column_intercepts[at]
+        found.append(U @ V.T + of.intercept + a[:, None] + c)
     return np.concatenate(found)
