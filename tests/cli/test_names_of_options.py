@@ -106,6 +106,7 @@ CASES = [
 #: Options of a file, a column or an id: an error quotes what was typed, and an unknown id is none.
 QUOTED = {
     "--out",
+    "--against",
     "--new",
     "--for",
     "--row",

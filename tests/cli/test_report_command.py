@@ -74,6 +74,23 @@ def test_without_a_test_it_holds_out_and_says_so(run, here, tmp_path):
     assert (tmp_path / "other.html").read_text(encoding="utf-8") != page
 
 
+def test_against_a_model_or_a_second_test_set(run, here, tmp_path):
+    assert run(*FIT[:2], "-o", "other.tribit", *FIT[4:], "--rank", "1")[0] == 0
+    lines = (tmp_path / "test.csv").read_text().splitlines()
+    (tmp_path / "later.csv").write_text("\n".join([lines[0], *lines[1::2]]))
+    for other, said in (
+        ("other.tribit", "that both models know"),
+        ("later.csv", "second test set"),
+    ):
+        code, out, err = run("report", "model.tribit", "--test", "test.csv", "--against", other)
+        assert (code, err) == (0, "")
+        compared = re.search(r"comparison +(.*)\n", out)[1]
+        page = Parsed((tmp_path / "report.html").read_text(encoding="utf-8"))
+        assert said in compared
+        assert compared in page.words
+        assert ("Comparison with other.tribit" in page.words) == (other == "other.tribit")
+
+
 def test_strangers_are_answered_refused_or_left_out(run, here, tmp_path):
     code, out, err = run("report", "model.tribit", "--test", "strangers.csv")
     assert code == 0
@@ -93,6 +110,9 @@ def test_strangers_are_answered_refused_or_left_out(run, here, tmp_path):
     ("words", "match"),
     [
         ("report model.tribit --test ratings.csv", "test entries were also training entries"),
+        ("report model.tribit --against test.csv -o test.csv", "is the file that is read"),
+        ("report model.tribit --against nothing.tribit", "no model file 'nothing.tribit'"),
+        ("report model.tribit --against bare.tribit", "neither model was fitted on"),
         ("report model.tribit -o model.tribit", "is the file that is read"),
         ("report model.tribit --test test.csv -o test.csv", "is the file that is read"),
         ("report model.tribit -o nowhere/page.html", "directory does not exist"),

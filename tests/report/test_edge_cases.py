@@ -200,6 +200,7 @@ def test_names_are_cut_and_printable():
 
 
 def test_each_section_has_a_template_with_its_heading(nasty):
-    assert [f'<h2 id="{name}-title">' in nasty.html for name in SECTIONS] == [True] * len(SECTIONS)
+    shown = [name for name in SECTIONS if f'<h2 id="{name}-title">' in nasty.html]
+    assert shown == [name for name in SECTIONS if name != "against"]
     ids = [value for name, value in Parsed(nasty.html).attributes if name == "aria-labelledby"]
-    assert ids == [f"{name}-title" for name in SECTIONS]
+    assert ids == [f"{name}-title" for name in shown]

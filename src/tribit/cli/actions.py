@@ -12,6 +12,7 @@ from tribit.cli.answers import read_records
 from tribit.completion.estimator import BinaryMatrixCompletion
 from tribit.data.reading import Reading
 from tribit.data.sources import STANDARD
+from tribit.data.tables import has_table_ending
 from tribit.errors import InvalidInputError, parameter
 from tribit.model.spec import AUTO
 from tribit.questions import kinds
@@ -166,11 +167,19 @@ def update_file(
 
 
 def report_file(
-    model: Path, out: Path, test: Path | None, rules: dict[str, Any], **options: Any
+    model: Path,
+    out: Path,
+    test: Path | None,
+    against: Path | None,
+    rules: dict[str, Any],
+    **options: Any,
 ) -> Report:
-    """Write the report of a recommender, and return it."""
+    """Write the report of a recommender, and return it; ``against`` is a table if its name ends like one."""
     from tribit.report.page import write_report  # noqa: PLC0415 - other questions need no report
 
     recommender = Recommender.load(model)
     entries = None if test is None else read_records(recommender, test, rules)
-    return write_report(recommender, out, entries, model_file=model, **options)
+    other: Any = against
+    if against is not None and has_table_ending(against):
+        other = read_records(recommender, against, rules)
+    return write_report(recommender, out, entries, model_file=model, against=other, **options)

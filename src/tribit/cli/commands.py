@@ -359,6 +359,14 @@ def report(
             help="Test set: observed entries that the fit did not use [a part of the entries].",
         ),
     ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            "--against",
+            help="Second model (.tribit), compared on the same test entries; or a table with a second test set, such "
+            "as that of a later period, on which the same model is compared.",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Page to write.")] = Path("report.html"),
     title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
     random_state: Annotated[int, typer.Option(help="Seed of the split, without --test.")] = 0,
@@ -372,10 +380,10 @@ def report(
     """Write a report on a model and its evaluation, as one page for any browser."""
     from tribit.cli.actions import report_file  # noqa: PLC0415 - help should not wait
 
-    check_out(out, model, test)
+    check_out(out, model, test, against)
     rules = given_rules(context)
     done = report_file(
-        model, out, test, rules, title=title, random_state=random_state, unknown=unknown
+        model, out, test, against, rules, title=title, random_state=random_state, unknown=unknown
     )
     found = done.evaluation
     origin = "held out for the report" if done.held_out_here else "of the test set"
@@ -385,6 +393,8 @@ def report(
     }
     if found.unseen is None:
         facts["error rate"] = f"{found.error_rate:.4f}"
+    if (compared := done.facts["against"]) is not None:
+        facts["comparison"] = compared["texts"][0]
     print_facts(facts)
 
 

@@ -394,12 +394,22 @@ def _is_formula(cell: object) -> bool:
     return isinstance(cell, str) and cell.startswith(FORMULA_STARTS) and not NUMBER.fullmatch(cell)
 
 
+def has_table_ending(path: PathLike) -> bool:
+    """Return whether a file is named as a table that can be read, whatever is in it."""
+    return _ending_before_gz(Path(path)) in FORMATS
+
+
+def _ending_before_gz(path: Path) -> str:
+    gzipped = path.suffix.lower() == ".gz"
+    return (path.with_suffix("") if gzipped else path).suffix.lower()
+
+
 def _ending(path: Path, formats: Mapping[str, Format], given: str | None) -> tuple[str, bool]:
     """Return the ending that decides the format, and whether ``.gz`` follows it."""
     gzipped = path.suffix.lower() == ".gz"
     if given is not None:
         return f".{given}", gzipped and formats[f".{given}"].is_text
-    ending = (path.with_suffix("") if gzipped else path).suffix.lower()
+    ending = _ending_before_gz(path)
     found = formats.get(ending)
     if found is None or (gzipped and not found.is_text):
         endings = [*formats, *(f"{end}.gz" for end, each in formats.items() if each.is_text)]

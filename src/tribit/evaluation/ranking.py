@@ -138,7 +138,7 @@ def ranking_report(
         raise InvalidInputError("held_out has no like; hold out more entries.")
     users, n_likes = np.unique(places[0][likes], return_counts=True)
     shown, _ = best_columns(score, users, axes.shape[1], n, out)
-    labels = _labels_at(shown, users, places, hidden.labels, axes.shape[1])
+    labels = labels_of_lists(shown, users, places, hidden.labels, axes.shape[1])
     counts = np.bincount(out.indices, minlength=axes.shape[1])
     return _report(shown, labels, n_likes, counts, axes.shape[0])
 
@@ -170,10 +170,7 @@ def _report(
         Number of all rows, with a list or without.
     """
     n = labels.shape[1]
-    likes = labels > 0
-    discounts = 1.0 / np.log2(np.arange(n) + 2.0)
-    ideal = np.cumsum(discounts)[np.minimum(n_likes, n) - 1]
-    hits = np.count_nonzero(likes, axis=1)
+    hits = np.count_nonzero(labels > 0, axis=1)
     found, disliked = int(hits.sum()), int(np.count_nonzero(labels < 0))
     places = shown[shown >= 0]
     return RankingReport(
@@ -181,7 +178,7 @@ def _report(
         n_users=int(n_likes.size),
         precision=float(np.mean(hits / n)),
         recall=float(np.mean(hits / n_likes)),
-        ndcg=float(np.mean(likes @ discounts / ideal)),
+        ndcg=float(np.mean(ndcg_of_lists(labels, n_likes))),
         likes_shown=found,
         dislikes_shown=disliked,
         dislikes_per_like=disliked / found if found else None,
@@ -191,7 +188,14 @@ def _report(
     )
 
 
-def _labels_at(
+def ndcg_of_lists(labels: NDArray[np.int8], n_likes: Positions) -> NDArray[np.float64]:
+    """Return the NDCG of each list from its labels and the number of held-out likes of its row."""
+    discounts = 1.0 / np.log2(np.arange(labels.shape[1]) + 2.0)
+    ideal = np.cumsum(discounts)[np.minimum(n_likes, labels.shape[1]) - 1]
+    return np.asarray((labels > 0) @ discounts / ideal)
+
+
+def labels_of_lists(
     shown: Positions,
     users: Positions,
     places: tuple[Positions, Positions],

@@ -34,7 +34,7 @@ def card_facts(
     alone = found.unseen is not None and summary.get("likes", 1) > 0
     lines = {
         "A like is": describe_like(recommender.reading_, words, alone=alone),
-        "Data": _describe_table(recommender, words, origin.get("files", [])),
+        "Data": describe_table(recommender, words, origin.get("files", [])),
         "Model": str(recommender.model_.spec_),
         "Intended use": describe_use(recommender, words),
         "Unsuitable uses": " ".join(f"{text.partition(':')[0]}." for text in limits),
@@ -77,7 +77,8 @@ def _listed(given: Sequence[str] | None) -> str:
     return ", ".join([*some[:MAX_WORDS], *(["..."] if len(some) > MAX_WORDS else [])])
 
 
-def _describe_table(recommender: Recommender, words: Wording, files: Sequence[str]) -> str:
+def describe_table(recommender: Recommender, words: Wording, files: Sequence[str]) -> str:
+    """Return the files of a fit and the size of the data."""
     shape = recommender.model_.shape_
     text = f"{with_noun(shape[0], words.row)} and {with_noun(shape[1], words.column)}"
     summary = recommender.summary_

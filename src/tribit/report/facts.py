@@ -40,8 +40,8 @@ from tribit.report.wording import (
     describe_search,
     hyperparameter_terms,
     measure_terms,
+    named_measures,
     names_at,
-    with_article,
 )
 from tribit.selection.record import Candidate, Search
 from tribit.uncertainty.positions import principal_axes, signs
@@ -79,6 +79,7 @@ def page_facts(
     found: Evaluation,
     title: str | None,
     model_file: str | os.PathLike[str] | None = None,
+    against: Facts | None = None,
 ) -> Facts:
     """Return the facts of all sections."""
     model, seen = recommender.model_, recommender.seen_
@@ -108,7 +109,7 @@ def page_facts(
         "measures": measures_facts(found, words, beside),
         "list_measures": measures_facts(found, words, of_lists=True),
         "terms": {
-            "measures": measure_terms(found, _titles(found, words), words),
+            "measures": measure_terms(found, named_measures(found, words), words),
             "hyperparameters": hyperparameter_terms(model.spec_, words),
         },
         "beside": beside_facts(found, words),
@@ -116,6 +117,7 @@ def page_facts(
         "data": table,
         "calibration": reliability_facts(trial),
         "accuracy": accuracy,
+        "against": against,
         "tenths": () if found.unseen is None else found.unseen.tenths,
         "trade_off": trade_off_facts(trial),
         "search": search,
@@ -138,7 +140,7 @@ def measures_facts(
 
     ``beside`` has further measures of baselines.
     """
-    titles, baselines = _titles(found, words), found.baselines
+    titles, baselines = named_measures(found, words), found.baselines
     names = [
         name
         for name, value in found.measures().items()
@@ -198,15 +200,8 @@ def beside_facts(found: Evaluation, words: Wording) -> Facts | None:
         for title, baseline in reversed([*found.baselines.items()])
         if name in baseline.measures
     ]
-    measure = _titles(found, words)[name]
+    measure = named_measures(found, words)[name]
     return {"measure": measure, "lower_is_better": name == "error_rate", "bars": bars}
-
-
-def _titles(found: Evaluation, words: Wording) -> dict[str, str]:
-    return {
-        name: title.replace("a row's", f"{with_article(words.row)}'s")
-        for name, title in found.titles().items()
-    }
 
 
 def table_facts(seen: Observations) -> Facts:

@@ -23,6 +23,7 @@ from tribit.display import html_text
 from tribit.errors import InvalidTypeError, printable
 from tribit.evaluation.held_out import Evaluation
 from tribit.randomness import RandomState
+from tribit.report.against import against_facts
 from tribit.report.facts import page_facts
 from tribit.report.trial import make_trial
 from tribit.report.wording import percent, with_article, with_noun, with_sign
@@ -38,6 +39,7 @@ SECTIONS = {
     "data": "Data",
     "calibration": "Calibration",
     "accuracy": "Accuracy",
+    "against": "Comparison",
     "trade-off": "Recommendations",
     "search": "Search",
     "maps": "Maps",
@@ -110,6 +112,7 @@ def make_report(
     random_state: RandomState = 0,
     unknown: str = "popularity",
     model_file: str | os.PathLike[str] | None = None,
+    against: object = None,
 ) -> Report:
     """Return the report of a fitted recommender; see :func:`write_report`."""
     from tribit.recommender import Recommender  # noqa: PLC0415
@@ -122,7 +125,8 @@ def make_report(
     check_is_fitted(recommender)
     trial = make_trial(recommender, test, random_state, recommender.model_.refit, unknown)
     found = trial.evaluation()
-    facts = page_facts(recommender, trial, found, title, model_file)
+    compared = against_facts(recommender, trial, against, found, random_state)
+    facts = page_facts(recommender, trial, found, title, model_file, compared)
     return Report(render(facts), found, trial.held_out_here, facts)
 
 
@@ -135,6 +139,7 @@ def write_report(
     random_state: RandomState = 0,
     unknown: str = "popularity",
     model_file: str | os.PathLike[str] | None = None,
+    against: object = None,
 ) -> Report:
     """Write an HTML page on the data, the quality of the model, its recommendations and its limits.
 
@@ -158,6 +163,10 @@ def write_report(
         Treatment of ids in the test set that the model was not fitted on, as in :func:`tribit.evaluate`.
     model_file : str or path-like, optional
         File of the recommender, whose name, date and SHA-256 are then on the page.
+    against : Recommender, path-like, Observations, sparse matrix or array, optional
+        A second recommender, or its file, for a comparison on the test entries that both know. Without ``test`` both
+        are refitted without the held-out entries. Or entries of a second test set, such as those of a later period,
+        for a comparison of the same model on both test sets.
 
     Returns
     -------
@@ -182,6 +191,7 @@ def write_report(
         random_state=random_state,
         unknown=unknown,
         model_file=model_file,
+        against=against,
     )
     return report.write(path)
 
@@ -189,12 +199,13 @@ def write_report(
 def render(facts: dict[str, Any]) -> str:
     """Return the page with given facts."""
     environment = templates()
+    sections = {n: t for n, t in SECTIONS.items() if n != "against" or facts[n] is not None}
     style, script = (_join_files(environment, names) for names in (STYLE, SCRIPTS))
     # Browsers run this script alone and load nothing, whatever the page contains.
     policy = f"default-src 'none'; style-src '{_policy_hash(style)}'; script-src '{_policy_hash(script)}'"
     return environment.get_template("page.html").render(
         facts,
-        sections=SECTIONS,
+        sections=sections,
         drawn=rounded_values(facts),
         style=style,
         script=script,

@@ -110,7 +110,7 @@ def make_trial(
     ``refit`` fits the chosen model to other entries; ``unknown`` is the treatment of unknown ids in the test set.
     """
     if test is not None:
-        return _trial_on(recommender, test, unknown)
+        return trial_on(recommender, test, unknown)
     seen = recommender.seen_
     if seen is None:
         raise InvalidInputError(
@@ -143,7 +143,7 @@ def make_trial(
     ranker = recommender.ranker_
     if ranker is not None:
         ranker = fit_ranker(train, device=model.device, random_state=random_state)
-    return Trial(again, ranker, train, held_out, held_out, True, tuple(notes))
+    return Trial(again, ranker, train, held_out, held_out, True, tuple(notes), unknown)
 
 
 def split_entries(
@@ -164,7 +164,8 @@ def split_entries(
     return seen.hold_out(chosen)
 
 
-def _trial_on(recommender: Recommender, test: object, unknown: str) -> Trial:
+def trial_on(recommender: Recommender, test: object, unknown: str) -> Trial:
+    """Return the trial of a recommender on given entries, none of them from the fit."""
     scores = recommender.model_.scores_
     given = held_out_entries(recommender, test, unknown)
     if not len(given):

@@ -314,6 +314,14 @@ def describe_choice(search: Search) -> str:
     return text
 
 
+def named_measures(found: Evaluation, words: Wording) -> dict[str, str]:
+    """Return the title of each measure, with the noun for a row."""
+    return {
+        name: title.replace("a row's", f"{with_article(words.row)}'s")
+        for name, title in found.titles().items()
+    }
+
+
 def measure_terms(found: Evaluation, titles: Mapping[str, str], words: Wording) -> dict[str, str]:
     """Return the meaning of the measures by title, and those of the baselines and of the interval."""
     measures = found.measures()
