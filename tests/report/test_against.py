@@ -95,6 +95,15 @@ def test_differences_are_paired_by_entry_and_clustered_by_row(compared, first, s
     assert re.search(rf"The other model is {said} on .*\. The difference {luck}\.", words)
 
 
+def test_weights_of_test_entries_count(first, data):
+    test = data[1].with_weights(np.random.default_rng(0).integers(1, 4, len(data[1])))
+    other = bundle(data[0], rank=1)
+    found = measures(make_report(first, test, against=other))
+    expected = tribit.evaluate(other.model_, test)
+    assert found["log_loss"]["second"] == pytest.approx(expected.log_loss)
+    assert found["calibration_error"]["second"] == pytest.approx(expected.calibration_error)
+
+
 def test_most_different_entries_and_rows(compared, first, second, data):
     test = common(data, second)
     pairs = test.axes.rows.ids[test.rows], test.axes.columns.ids[test.columns]

@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 
 from tribit.data.axis import Positions
 from tribit.evaluation.held_out import measure_entries
-from tribit.metrics.entries import Curve, calibration_error, ndcg_of_rows, standard_error
+from tribit.metrics.entries import (
+    Curve,
+    calibration_error,
+    mean_influences,
+    ndcg_of_rows,
+    standard_error,
+)
 
 Array = NDArray[np.floating[Any]]
 
@@ -30,17 +36,21 @@ class Measured(NamedTuple):
     rows: Positions = np.zeros(0, dtype=np.int64)
 
 
-def mean_of(values: Array, rows: Positions) -> Measured:
+def mean_of(values: Array, rows: Positions, weights: Array | None = None) -> Measured:
     """Return the mean of some values of rows, at least one."""
-    mean = float(np.mean(values))
-    return Measured(mean, (values - mean) / values.size, rows)
+    mean = float(np.average(values, weights=weights))
+    return Measured(mean, mean_influences(values, weights), rows)
 
 
 def measured_entries(
-    curve: Curve, x: Array, rows: Positions, labels: NDArray[np.int8]
+    curve: Curve,
+    x: Array,
+    rows: Positions,
+    labels: NDArray[np.int8],
+    weights: NDArray[np.float64] | None = None,
 ) -> dict[str, Measured]:
     """Return the measures of entries by name; those that need both labels are missing without them."""
-    measures, influences = measure_entries(curve, x, labels)
+    measures, influences = measure_entries(curve, x, labels, weights)
     found = {
         name: Measured(value, influences[name], rows) if name in influences else Measured(value)
         for name, value in measures.items()
@@ -48,7 +58,7 @@ def measured_entries(
     }
     likely = np.asarray(curve.probability(x), dtype=np.float64)
     if labels.min() != labels.max():
-        found["calibration_error"] = Measured(calibration_error(likely, labels))
+        found["calibration_error"] = Measured(calibration_error(likely, labels, weights=weights))
     if (order := ndcg_of_rows(rows, x, labels)).size:
         found["ndcg"] = mean_of(order, _rows_with_both_labels(rows, labels))
     return found

@@ -174,7 +174,8 @@ ENTRY_LOSSES: dict[str, Callable[[Curve, Array, Labels], Array]] = {
 Positions = NDArray[np.integer[Any]]
 
 
-def _mean_influences(values: Array, weights: Array | None) -> Array:
+def mean_influences(values: Array, weights: Array | None) -> Array:
+    """Return the influence of each value on their mean."""
     if weights is None:
         return np.asarray((values - np.mean(values)) / values.size)
     return np.asarray(weights * (values - np.average(values, weights=weights)) / np.sum(weights))
@@ -184,21 +185,21 @@ def accuracy_influences(
     curve: Curve, x: Array, labels: Labels, weights: Array | None = None
 ) -> Array:
     """Return the influence of each entry on the share of right signs."""
-    return _mean_influences(1.0 - errors(curve, x, labels), weights)
+    return mean_influences(1.0 - errors(curve, x, labels), weights)
 
 
 def error_rate_influences(
     curve: Curve, x: Array, labels: Labels, weights: Array | None = None
 ) -> Array:
     """Return the influence of each entry on the share of wrong signs."""
-    return _mean_influences(errors(curve, x, labels), weights)
+    return mean_influences(errors(curve, x, labels), weights)
 
 
 def log_loss_influences(
     curve: Curve, x: Array, labels: Labels, weights: Array | None = None
 ) -> Array:
     """Return the influence of each entry on the mean of ``-log P(label)``."""
-    return _mean_influences(losses(curve, x, labels), weights)
+    return mean_influences(losses(curve, x, labels), weights)
 
 
 def auc_influences(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,7 +23,7 @@ from tribit.errors import InvalidInputError, InvalidTypeError, either
 from tribit.evaluation.differences import Measured, difference, mean_of, measured_entries
 from tribit.evaluation.held_out import Evaluation
 from tribit.evaluation.ranking import labels_of_lists, ndcg_of_lists
-from tribit.model.scores import Scores
+from tribit.model.scores import PlacedEntries, Scores
 from tribit.ranking.lists import best_columns
 from tribit.ranking.rate_ranker import fit_ranker
 from tribit.ranking.scores import Ranker, model_score
@@ -105,7 +105,7 @@ class Side:
         Its ranker.
     train : Observations or None
         Training entries, which lists leave out.
-    rows, columns, labels : arrays of shape (n_entries,)
+    entries : PlacedEntries
         The test entries at positions of this model.
     clusters : array of shape (n_entries,)
         Their rows at positions of the first model.
@@ -114,22 +114,13 @@ class Side:
     scores: Scores
     ranker: Ranker | None
     train: Observations | None
-    rows: Positions
-    columns: Positions
-    labels: NDArray[np.int8]
+    entries: PlacedEntries
     clusters: Positions
-
-    @classmethod
-    def of(cls, trial: Trial, chosen: NDArray[np.bool_] | slice = slice(None)) -> Side:
-        """Return the model of a trial on its test entries, or on some of them."""
-        rows, columns, labels = trial.places
-        found = rows[chosen], columns[chosen], labels[chosen], rows[chosen]
-        return cls(trial.scores, trial.ranker, trial.train, *found)
 
     @cached_property
     def x(self) -> Array:
         """Scores of the test entries."""
-        return self.scores.x(self.rows, self.columns)
+        return self.scores.x_of(self.entries)
 
     @cached_property
     def probabilities(self) -> NDArray[np.float64]:
@@ -139,10 +130,11 @@ class Side:
     @cached_property
     def lists(self) -> Lists | None:
         """Lists of unseen columns; None without training entries or a test like."""
-        likes = self.labels > 0
+        rows, columns, labels, _ = self.entries
+        likes = labels > 0
         if self.train is None or not likes.any():
             return None
-        users, at, n_likes = np.unique(self.rows[likes], return_index=True, return_counts=True)
+        users, at, n_likes = np.unique(rows[likes], return_index=True, return_counts=True)
         clusters = self.clusters[likes][at]
         order = np.argsort(clusters)  # the same rows of two models in the same order
         order = order[np.linspace(0, order.size - 1, min(order.size, MAX_ROWS)).astype(int)]
@@ -151,22 +143,23 @@ class Side:
         score = model_score(self.scores, self.ranker, 1.0)
         seen = self.scores.axes.mask(self.train, "the training entries have")
         shown, _ = best_columns(score, users, n_columns, min(N, n_columns), seen)
-        labels = labels_of_lists(shown, users, (self.rows, self.columns), self.labels, n_columns)
-        return Lists(clusters[order], n_likes, shown, labels)
+        found = labels_of_lists(shown, users, (rows, columns), labels, n_columns)
+        return Lists(clusters[order], n_likes, shown, found)
 
     def shares(self) -> dict[str, Measured]:
         """Return the observed and the predicted share of likes."""
-        liked = np.asarray(self.labels > 0, dtype=np.float64)
+        liked, weights = np.asarray(self.entries.labels > 0, np.float64), self.entries.weights
         return {
-            "base_rate": mean_of(liked, self.clusters),
-            "predicted": mean_of(self.probabilities, self.clusters),
+            "base_rate": mean_of(liked, self.clusters, weights),
+            "predicted": mean_of(self.probabilities, self.clusters, weights),
         }
 
     def measures(self) -> dict[str, Measured]:
         """Return the measures of the entries and of the lists by name."""
-        found = {}
-        if self.labels.min() != self.labels.max():
-            found = measured_entries(self.scores.curve, self.x, self.clusters, self.labels)
+        found, (_, _, labels, weights) = {}, self.entries
+        if labels.min() != labels.max():
+            curve = self.scores.curve
+            found = measured_entries(curve, self.x, self.clusters, labels, weights)
             del found["accuracy"]  # the error rate has it
         if (lists := self.lists) is not None:
             hits = np.count_nonzero(lists.labels > 0, axis=1)
@@ -229,9 +222,9 @@ def _of_models(
 ) -> Facts:
     """Return the comparison of two models on the test entries that both know."""
     first, second = common_entries(trial, other, random_state)
-    n, n_left_out = first.labels.size, len(trial.test) - first.labels.size
+    n = first.clusters.size
     texts = []
-    if n_left_out:
+    if n_left_out := len(trial.test) - n:
         texts.append(
             f"{with_noun(n_left_out, 'test entry')} with an id that a model does not know were left out."
         )
@@ -267,15 +260,16 @@ def _of_models(
 def _of_test_sets(recommender: Recommender, trial: Trial, entries: object, words: Wording) -> Facts:
     """Return the comparison of two test sets of one model."""
     given = trial_on(recommender, entries, trial.unknown)
-    first = Side.of(trial)
-    rows, columns, labels = given.places
-    second = replace(first, rows=rows, columns=columns, labels=labels, clusters=rows)
+    first, second = (
+        Side(trial.scores, trial.ranker, trial.train, placed(each.held_out), each.held_out.rows)
+        for each in (trial, given)
+    )
     sizes = [
-        f"{with_noun(each.labels.size, 'entry')} of {with_noun(np.unique(each.rows).size, words.row)}"
+        f"{with_noun(each.clusters.size, 'entry')} of {with_noun(np.unique(each.clusters).size, words.row)}"
         for each in (first, second)
     ]
     texts = [f"The first test set has {sizes[0]}, the second {sizes[1]}."]
-    if n := len(given.test) - labels.size:
+    if n := len(given.test) - len(given.held_out):
         texts.append(
             f"{percent(n / len(given.test))} of the second test set have an id that the model was not fitted on, and "
             "were left out."
@@ -299,24 +293,24 @@ def common_entries(
 ) -> tuple[Side, Side]:
     """Return two models on the test entries that both know, neither of them fitted on these."""
     scores = other.model_.scores_
-    for ours, theirs in zip(trial.scores.axes, scores.axes, strict=True):
-        if (ours.ids is None) != (theirs.ids is None):
+    for axis, its in zip(trial.scores.axes, scores.axes, strict=True):
+        if (axis.ids is None) != (its.ids is None):
             raise InvalidInputError(
-                f"One of the two models knows {ours.name}s by ids, and the other by position: compare models of the "
+                f"One of the two models knows {axis.name}s by ids, and the other by position: compare models of the "
                 "same ids."
             )
-        if ours.ids is None and ours.size != theirs.size:
+        if axis.ids is None and axis.size != its.size:
             raise InvalidInputError(
-                f"The models have {ours.size} and {theirs.size} {ours.name}s without ids: compare models of the same "
+                f"The models have {axis.size} and {its.size} {axis.name}s without ids: compare models of the same "
                 "matrix."
             )
-    placed = scores.place_entries(trial.held_out, "skip")
-    known = placed.known(scores.shape)
+    theirs = scores.place_entries(trial.held_out, "skip")
+    known = theirs.known(scores.shape)
     if not known.any():
         raise InvalidInputError(
             "The other model knows the ids of no test entry: compare models of the same ids."
         )
-    rows, columns, labels = placed.take(known)
+    ours, theirs = placed(trial.held_out).take(known), theirs.take(known)
     train, ranker = other.seen_, other.ranker_
     if trial.held_out_here and train is None:
         raise InvalidInputError(
@@ -325,10 +319,10 @@ def common_entries(
         )
     if train is not None:
         n = train.shape[1]
-        is_held_out = np.isin(train.rows * n + train.columns, rows * n + columns)
+        is_held_out = np.isin(train.rows * n + train.columns, theirs.rows * n + theirs.columns)
         if is_held_out.any() and not trial.held_out_here:
             raise InvalidInputError(
-                f"{np.count_nonzero(is_held_out)} of the {labels.size} test entries were training entries of the other "
+                f"{np.count_nonzero(is_held_out)} of the {known.sum()} test entries were training entries of the other "
                 "model, which biases the comparison: give entries that neither model was fitted on."
             )
         if is_held_out.any():
@@ -337,8 +331,13 @@ def common_entries(
             if ranker is not None:
                 device = other.model_.device
                 ranker = fit_ranker(train, device=device, random_state=random_state)
-    first = Side.of(trial, known)
-    return first, Side(scores, ranker, train, rows, columns, labels, first.rows)
+    first = Side(trial.scores, trial.ranker, trial.train, ours, ours.rows)
+    return first, Side(scores, ranker, train, theirs, ours.rows)
+
+
+def placed(entries: Observations) -> PlacedEntries:
+    """Return entries in the rows and columns of a model by positions."""
+    return PlacedEntries(entries.rows, entries.columns, entries.labels, entries.weights)
 
 
 def _differences(
@@ -393,15 +392,12 @@ def _most_different(first: Side, second: Side) -> Facts:
     order = np.argsort(-gap, kind="stable")[:N_ENTRIES]
     order = order[gap[order] > 0]
     axes = first.scores.axes
-    names = (
-        names_at(axis, at[order])
-        for axis, at in zip(axes, (first.rows, first.columns), strict=True)
-    )
+    names = (names_at(axis, at[order]) for axis, at in zip(axes, first.entries[:2], strict=True))
     entries = [
         {"row": row, "column": column, "label": label, "first": mine, "second": theirs}
         for row, column, label, mine, theirs in zip(
             *names,
-            first.labels[order].tolist(),
+            first.entries.labels[order].tolist(),
             first.probabilities[order].tolist(),
             second.probabilities[order].tolist(),
             strict=True,
@@ -412,9 +408,7 @@ def _most_different(first: Side, second: Side) -> Facts:
             {"name": name, "n": n, "gap": total / n}
             for name, n, total in outliers(axis, places, gap, np.positive)
         ]
-        for side, axis, places in zip(
-            ("rows", "columns"), axes, (first.rows, first.columns), strict=True
-        )
+        for side, axis, places in zip(("rows", "columns"), axes, first.entries[:2], strict=True)
     }
     return {"entries": entries, "sides": sides}
 
