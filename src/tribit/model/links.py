@@ -10,6 +10,7 @@ To add a link, subclass :class:`Link` with its four abstract methods, and give i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -75,7 +76,7 @@ class Link(ABC):
     def L_alpha(self, alpha: float) -> float:  # noqa: N802 - the paper's name
         """Return ``L_alpha = sup |f'| / (f (1 - f))`` over ``|x| <= alpha`` (the paper's constant)."""
         # f' = -l'(x, +1) f, hence |f'| / (f (1 - f)) = |l'(x, +1)| / (1 - f) = |l'_+| + |l'_-|.
-        return _supremum(
+        return supremum(
             lambda x: np.abs(self.first(x, 1)) + np.abs(self.first(x, -1)),
             check_positive("alpha", alpha),
         )
@@ -84,20 +85,20 @@ class Link(ABC):
         """Return ``beta_alpha = sup f (1 - f) / f'^2`` over ``|x| <= alpha`` (the paper's constant)."""
         # f'^2 / (f (1 - f)) = (f' / f) (f' / (1 - f)), and both factors are first derivatives of l.
         with np.errstate(divide="ignore", over="ignore"):
-            return _supremum(
+            return supremum(
                 lambda x: 1.0 / np.abs(self.first(x, 1) * self.first(x, -1)),
                 check_positive("alpha", alpha),
             )
 
     def U_alpha(self, alpha: float) -> float:  # noqa: N802 - the paper's name
         """Return ``U_alpha = sup log(1 / (f (1 - f)))`` over ``|x| <= alpha`` (the paper's constant)."""
-        return _supremum(
+        return supremum(
             lambda x: self.loss(x, 1) + self.loss(x, -1), check_positive("alpha", alpha)
         )
 
     def curvature(self, alpha: float) -> float:
         """Return ``sup l''(x, y)`` over both labels and ``|x| <= alpha``: the largest curvature of one entry."""
-        return _supremum(
+        return supremum(
             lambda x: np.maximum(self.second(x, 1), self.second(x, -1)),
             check_positive("alpha", alpha),
         )
@@ -176,7 +177,7 @@ def hazards(z: Array) -> tuple[Array, Array]:
     return np.where(z > 0, near, far), np.where(z > 0, far, near)
 
 
-def _supremum(function: Any, alpha: float) -> float:
+def supremum(function: Callable[[Array], Array], alpha: float) -> float:
     """Return the largest value of a smooth function on ``[-alpha, alpha]``."""
     low, high = -alpha, alpha
     for _ in range(3):  # each grid lies between the neighbours of the best point of the one before

@@ -114,7 +114,7 @@ def candes_plan_bound(
     ``rank max(d1, d2)`` times a power of the logarithm of ``max(d1, d2)``, with which it holds with a probability
     near 1. Neither is checked; ``probability`` is 1 given both.
     """
-    d1, d2 = _check_matrix(shape, 1.0 if rank is None else rank)
+    d1, d2 = check_matrix(shape, 1.0 if rank is None else rank)
     least = 1.0 if rank is None else rank * (d1 + d2 - rank)
     seen = _check_entries(n, least, d1 * d2, "below the number of free parameters of M")
     noise, p = check_not_negative("noise", noise), seen / (d1 * d2)
@@ -173,7 +173,7 @@ def cai_zhou_least_squares_bound(
     Hayashi et al. call ``|X|_F / (d1 d2)`` the scaled norm that uniform ``Pi`` gives; it is
     ``|X|_F / sqrt(d1 d2)``.
     """
-    d1, d2 = _check_matrix(shape, rank)
+    d1, d2 = check_matrix(shape, rank)
     seen = _check_entries(n, d1 + d2 + 1, d1 * d2 - 1, "not above d1 + d2")
     alpha, sigma = check_positive("alpha", alpha), check_not_negative("sigma", sigma)
     size = max(alpha, check_positive("tail", tail) * sigma) * alpha
@@ -227,7 +227,7 @@ def davenport_bound(
     Hayashi et al. print ``C_alpha = C_2 L_alpha beta_alpha``. Without the factor ``alpha`` the
     bound would not have the unit of ``M^2`` and would depend on the scale of M.
     """
-    d1, d2 = _check_matrix(shape, rank)
+    d1, d2 = check_matrix(shape, rank)
     log_entries = (d1 + d2) * float(np.log(d1 * d2))
     least = log_entries if simplified else 0.0
     seen = _check_entries(n, least, d1 * d2, "below (d1 + d2) log(d1 d2)", whole=False)
@@ -277,7 +277,7 @@ def cai_zhou_one_bit_bound(
     Bound
         Of ``|X - M|_Pi^2``, or of ``|X - M|_F^2 / (d1 d2)`` where ``nu`` is given.
     """
-    d1, d2 = _check_matrix(shape, rank)
+    d1, d2 = check_matrix(shape, rank)
     seen = _check_entries(n, 1.0, np.inf, "too small")
     alpha = check_positive("alpha", alpha)
     delta = check_between("delta", delta, 0.0, 1.0, ends="()")
@@ -331,7 +331,7 @@ def hsieh_bound(
     -----
     Hayashi et al. print ``log(2 delta)``, which is negative for ``delta < 1/2``; it is ``log(2 / delta)``.
     """
-    d1, d2 = _check_matrix(shape, 1.0)
+    d1, d2 = check_matrix(shape, 1.0)
     q, delta = 1.0 - check_rho(rho), check_between("delta", delta, 0.0, 1.0, ends="()")
     t = check_positive("trace_norm", trace_norm)
     s = d1 * d2  # the worst case
@@ -361,7 +361,7 @@ def _mean_quantity(nu: float | None) -> Quantity:
     return "weighted mean square" if nu is None else "mean square"
 
 
-def _check_matrix(shape: object, rank: object) -> tuple[int, int]:
+def check_matrix(shape: object, rank: object) -> tuple[int, int]:
     """Return the shape, after checking that a matrix of it can have the rank."""
     d1, d2 = check_shape(shape)
     if not is_number(rank) or not 1.0 <= rank <= min(d1, d2):
