@@ -198,6 +198,7 @@ def settings_table() -> None:
 def main(out: Path) -> None:
     """Print the tables and draw the picture."""
     began = time.perf_counter()
+    out.mkdir(parents=True, exist_ok=True)
     print(machine())
     settings_table()
     numbers, rhos = over_numbers(), over_rhos()

@@ -11,6 +11,7 @@ ORDER = (
     "plot_missing_not_at_random.py",
     "plot_uncertainty.py",
     "plot_compare_systems.py",
+    "plot_guarantees.py",
     "plot_extend.py",
 )
 

@@ -296,7 +296,7 @@ def test_bounds_have_the_unit_of_a_mean_square(c):
         ({"radius": 1.0, "gap": -1.0}, "gap must be a finite number, at least 0"),
         ({"radius": 1.0, "M": np.zeros((2, 2))}, r"M has the shape \(2, 2\) and the problem"),
         ({"radius": 1.0, "M": np.full((20, 30), 1.5)}, "M is 1.5 at row 0, column 0; pass entries"),
-        ({"radius": 1.0, "A": np.full((20, 30), 2)}, r"A is 2 at row 0, column 0; pass \+1, -1"),
+        ({"radius": 1.0, "A": -np.eye(3)}, r"A has the shape \(3, 3\) and the problem \(20, 30\)"),
     ],
 )
 def test_what_a_bound_cannot_use_is_named(change, sentence):

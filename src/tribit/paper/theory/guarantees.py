@@ -18,10 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.checks import check_between, check_not_negative, check_positive
+from tribit.data.observations import as_observations
 from tribit.errors import InvalidInputError
 from tribit.model.links import Logistic
 from tribit.paper.theory.bounds import Bound, check_matrix
 from tribit.paper.theory.mixtures import MixtureProblem
+from tribit.paper.theory.norms import as_matrix
 
 Array = NDArray[np.floating[Any]]
 
@@ -114,9 +116,9 @@ def tri_bound(
         Of the max-norm ball that holds M, for Theorems 1 and 2: ``alpha sqrt(r)`` for rank r, and at least alpha.
     rank : int or None, default=None
         Rank of M plus rank of the estimate, for Theorem 3.
-    A : array or None, default=None
+    A : Observations, array or None, default=None
         Labels +1 and -1, 0 where an entry is unobserved.
-    M : array or None, default=None
+    M : array, LowRankTarget or None, default=None
         The hidden matrix.
     gap : float, default=0.0
         What the estimate lacks to a minimiser, of the risk divided by ``kappa``: for Theorem 1 the excess of its risk
@@ -149,7 +151,7 @@ def tri_bound(
         raise InvalidInputError(
             "No set is given: pass radius for a max-norm ball, rank for factors, or both."
         )
-    A, M = _check_table(problem, "A", A), _check_table(problem, "M", M)
+    A, M = _labels(problem, A), _hidden(problem, M)
     bounds: dict[str, Bound] = {}
     refused: dict[str, str] = {}
     if radius is not None:
@@ -196,7 +198,7 @@ def first_order_price(problem: MixtureProblem, M: Array) -> float:
     return float(1.0 + problem.t**2 * problem.rho * w / v)
 
 
-def mask_deviation(problem: MixtureProblem, radius: float, A: Array) -> float:
+def mask_deviation(problem: MixtureProblem, radius: float, A: Any) -> float:
     """Return ``S = 4 R^2 |1 - d / q|_op / sqrt(d1 d2)``, printed from the observed mask alone (9).
 
     For two matrices of the ball, whatever M is, the mean of ``(1 - d / q) D^2`` is at most S.
@@ -207,10 +209,11 @@ def mask_deviation(problem: MixtureProblem, radius: float, A: Array) -> float:
         The mixture and the table.
     radius : float
         ``R`` of the max-norm ball.
-    A : array
+    A : Observations or array
         Labels, 0 where an entry is unobserved.
     """
-    largest = _operator_norm(1.0 - (A != 0) / problem.q)
+    seen = np.asarray(_labels(problem, A)) != 0
+    largest = _operator_norm(1.0 - seen / problem.q)
     return float(4.0 * radius**2 * largest / np.sqrt(problem.cells))
 
 
@@ -380,20 +383,30 @@ def _operator_norm(matrix: Array) -> float:
     return float(np.linalg.norm(matrix, 2))
 
 
-def _check_table(problem: MixtureProblem, name: str, values: Any) -> Array | None:
-    if values is None:
+def _labels(problem: MixtureProblem, A: Any) -> Array | None:
+    """Return the labels as a dense matrix of +1, -1 and 0."""
+    if A is None:
         return None
-    array = np.asarray(values, dtype=np.float64)
+    return _check_shape(problem, "A", as_observations(A).to_sparse().toarray())
+
+
+def _hidden(problem: MixtureProblem, M: Any) -> Array | None:
+    """Return M as a dense matrix, its entries within alpha."""
+    if M is None:
+        return None
+    array = _check_shape(problem, "M", as_matrix(M, "M").block(slice(None)))
+    wrong = np.argwhere(np.abs(array) > problem.alpha)
+    if wrong.size:
+        row, column = (int(place) for place in wrong[0])
+        raise InvalidInputError(
+            f"M is {array[row, column]:g} at row {row}, column {column}; pass entries within alpha = {problem.alpha:g}."
+        )
+    return array
+
+
+def _check_shape(problem: MixtureProblem, name: str, array: Array) -> Array:
     if array.shape != problem.shape:
         raise InvalidInputError(
             f"{name} has the shape {array.shape} and the problem {problem.shape}; pass a matrix of that shape."
-        )
-    allowed = np.isin(array, (-1.0, 0.0, 1.0)) if name == "A" else np.abs(array) <= problem.alpha
-    wrong = np.argwhere(~allowed)
-    if wrong.size:
-        row, column = (int(place) for place in wrong[0])
-        said = "+1, -1 and 0" if name == "A" else f"entries within alpha = {problem.alpha:g}"
-        raise InvalidInputError(
-            f"{name} is {array[row, column]:g} at row {row}, column {column}; pass {said}."
         )
     return array
