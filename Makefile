@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test pins pins-record test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-gpu bench-large bench-peers bench-search bench-scale bench-serve bench-unobserved pictures reproduce compare docs wheel clean
+.PHONY: demo test pins pins-record test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-gpu bench-large bench-peers bench-search bench-scale bench-serve bench-theory bench-unobserved pictures reproduce compare docs wheel clean
 
 # One environment, installed again only when pyproject.toml changes. The stamp names what was installed.
 .venv/.created:
@@ -100,6 +100,11 @@ bench-peers:  ## time to quality beside other libraries, in an environment of it
 
 bench-serve: .venv/.installed-test  ## requests/s and latencies of tribit serve, bad clients among good ones (DATA=folder with ml-100k)
 	@$(call measured,serve,serve,ml-100k)
+
+bench-theory: .venv/.installed-test  ## bounds of mixtures and every inequality behind them on 208 draws; the bounds of the literature
+	bash -o pipefail -c '$(BIN)/python -m benchmarks.guarantees | tee docs/measured/guarantees.part' \
+	  && mv docs/measured/guarantees.part docs/measured/guarantees.md || { rm -f docs/measured/guarantees.part; exit 1; }
+	$(BIN)/python -m benchmarks.theory --out docs/_static
 
 bench-unobserved: .venv/.installed-test  ## what the mask is worth (DATA=folder with ml-100k, senate, coat)
 	@$(call measured,unobserved,unobserved,ml-100k senate coat)

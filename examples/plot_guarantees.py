@@ -9,6 +9,7 @@ helps. No bound has both orders.
 """
 
 import numpy as np
+from matplotlib import pyplot
 
 from tribit import BinaryMatrixCompletion, Logistic
 from tribit.paper.theory import MixtureProblem, first_order_price, tri_bound
@@ -68,7 +69,7 @@ def error_and_bounds(M, link, radius, rho, t):
 
 
 # %%
-# Over ``t``. Theorem 1 falls with ``t`` in both balls, and so does the error in the loose one, where PN is overconfident
+# Over ``t``. Theorem 1 falls with ``t`` in both balls, and so does the error in the loose one: PN is overconfident,
 # and imputation shrinks its estimate. The first-order price of Proposition 4 rises with ``t``, as the error does in the
 # tight ball. Theorem 2 follows the noise and the deviation of the mask. Bounds above 1, the square of the largest
 # entry, are vacuous: a matrix of zeros has a lower one.
@@ -98,14 +99,18 @@ for axis, (name, (M, link, radius, _)) in zip(axes[1], SETTINGS.items(), strict=
         found = np.array([error_and_bounds(M, link, radius, 1 - q, t) for q in DENSITIES])
         for values, label, style in zip(found.T, NAMES, STYLES, strict=True):
             axis.plot(
-                DENSITIES * np.array(M.size), values, style, color=colour, label=f"{label}, t = {t:g}"
+                DENSITIES * np.array(M.size),
+                values,
+                style,
+                color=colour,
+                label=f"{label}, t = {t:g}",
             )
     axis.set(title=name, xlabel="observed entries, n", xscale="log", yscale="log")
 for axis in axes.flat:
     axis.axhspan(1.0, axis.get_ylim()[1], color="0.92", zorder=0)
     axis.set_ylabel("mean square error")
-for axis in axes[:, 0]:
-    axis.legend(fontsize="x-small")
+axes[0, 1].legend(fontsize="small", loc=(0.3, 0.16))
+axes[1, 1].legend(fontsize="x-small", loc=(0.03, 0.23), ncols=2)
 pyplot.show()
 
 # %%
