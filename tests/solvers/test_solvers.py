@@ -518,9 +518,22 @@ def test_growing_ranks_reaches_the_full_rank_s_objective(which, constraint):
     full = minimise(ProjectedGradient(), objective, [constraint], start=start, tol=1e-8)
     grown = minimise(ProjectedGradient(grow=True), objective, [constraint], start=start, tol=1e-8)
     assert grown.objective <= full.objective + 1e-2 * abs(full.objective)
-    assert 1 <= grown.factors.rank <= 5
+    assert 1 <= grown.factors.rank <= max(A.shape)
     U, V = grown.factors.row_factors, grown.factors.column_factors
     assert constraint.gauge(U, V) <= 1 + 1e-6
+
+
+def test_the_rank_grows_beyond_that_of_the_start_and_after_a_stage_out_of_iterations():
+    objective, ball = objective_of(), MaxNorm(1.0)
+    options = {"start": start_of(ball, A.shape, rank=1), "max_iter": 3, "tol": 1e-12}
+    one = minimise(ProjectedGradient(), objective, [ball], **options)
+    grown = minimise(ProjectedGradient(grow=True), objective, [ball], **options)
+    assert not one.converged
+    assert one.n_iter == 3
+    assert grown.factors.rank > 2
+    assert 3 < grown.n_iter <= 3 * 5  # 1, 2, 4, 8 and 9 columns
+    assert [each.iteration for each in grown.history] == list(range(1, grown.n_iter + 1))
+    assert grown.objective < one.objective
 
 
 def test_growing_stops_when_more_columns_change_nothing():

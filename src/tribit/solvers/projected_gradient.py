@@ -21,7 +21,11 @@ from tribit.solvers.augmented_lagrangian import AugmentedLagrangian
 from tribit.solvers.base import Solver, StatedProblem, refuse_shared_unknowns
 from tribit.solvers.loop import (
     ABOVE_MINIMUM,
+    CALLED_OFF,
+    DIVERGED,
     INTERRUPTED,
+    OUT_OF_TIME,
+    UNCHANGED,
     Iteration,
     SolverResult,
     Step,
@@ -33,6 +37,8 @@ Array = NDArray[np.floating[Any]]
 
 #: Relative change of X below which the rank stops growing.
 RANK_TOLERANCE = 0.01
+#: Reasons to stop that end a fit whatever the rank.
+ENDS = (CALLED_OFF, DIVERGED, INTERRUPTED, OUT_OF_TIME, UNCHANGED)
 MAX_HALVINGS = 120  #: most steps of a backtracking line search
 #: Square of a move, as a share of the factors' own, below which the move is rounding.
 ROUNDING_MOVE = 1e-24
@@ -54,8 +60,9 @@ class ProjectedGradient(Solver):
     step : float or None
         The fixed step ``tau``; None finds one by backtracking, anew at every iteration.
     grow : bool
-        Start from one column and double their number, keeping those there are and appending small random
-        ones, until X stops changing or the full rank is reached.
+        The paper's rank: start from one column and double their number, keeping those there are and appending small
+        random ones, until X stops changing, whatever the rank of the start. ``max_iter`` is for each number of columns;
+        there are at most as many as rows or columns of the matrix, whichever are more.
     """
 
     step: float | None = None
@@ -116,11 +123,13 @@ class ProjectedGradient(Solver):
         # One column of a pair inside a bound on entries need not be inside it.
         first = _project(objective, constraints, start.truncate(1))
         result = self._descend(objective, constraints, first, stopping)
-        while result.converged and result.factors.rank < start.rank:
+        most = max(objective.shape)
+        while result.stop_reason not in ENDS and result.factors.rank < most:
             before = result.factors
-            extra = min(before.rank, start.rank - before.rank)
+            extra = min(before.rank, most - before.rank)
             wider = _project(objective, constraints, _append(before, extra, generator))
-            result = self._descend(objective, constraints, wider, stopping, result.history)
+            limits = replace(stopping, max_iter=stopping.max_iter + result.n_iter)
+            result = self._descend(objective, constraints, wider, limits, result.history)
             if _distance(result.factors, before) <= RANK_TOLERANCE * _norm(before):
                 break
         return result
