@@ -69,6 +69,7 @@ public_modules = [
     "tribit.model.constraints",
     "tribit.datasets",
     "tribit.errors",
+    "tribit.estimates",
     "tribit.explain",
     "tribit.explain.neighbours",
     "tribit.paper.experiments",

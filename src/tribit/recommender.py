@@ -36,6 +36,7 @@ from tribit.questions.evaluate import Evaluate
 from tribit.questions.explain import Explain
 from tribit.questions.export import Export
 from tribit.questions.info import Info, validation_of
+from tribit.questions.means import Means
 from tribit.questions.positions import Positions
 from tribit.questions.predict import Predict
 from tribit.questions.recommend import Recommend
@@ -176,6 +177,7 @@ class Recommender(FittedRecommender, ShowsFit, MatrixEstimator):
     explain = asks(Explain)
     similar = asks(Similar)
     positions = asks(Positions)
+    means = asks(Means)
     evaluate = asks(Evaluate)
     vectors = asks(Export, "vectors")
     info = asks(Info)

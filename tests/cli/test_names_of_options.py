@@ -17,7 +17,7 @@ PREDICT = ["predict", "model", "ratings.csv", "-o", "scores.csv"]
 EVALUATE = ["evaluate", "model", "ratings.csv"]
 RECOMMEND = ["recommend", "model", "ratings.csv", "-o", "lists.csv"]
 COMPLETE = ["complete", "model"]
-PREDICT_NEW, EXPLAIN_NEW, SIMILAR_NEW, COMPLETE_NEW, POSITIONS_NEW = (
+PREDICT_NEW, EXPLAIN_NEW, SIMILAR_NEW, COMPLETE_NEW, POSITIONS_NEW, MEANS_NEW = (
     [*command, "--new", "ratings.csv"]
     for command in (
         PREDICT,
@@ -25,9 +25,10 @@ PREDICT_NEW, EXPLAIN_NEW, SIMILAR_NEW, COMPLETE_NEW, POSITIONS_NEW = (
         ["similar", "model", "--row", "u0"],
         COMPLETE,
         ["positions", "model"],
+        ["means", "model"],
     )
 )
-NEW = (PREDICT_NEW, EXPLAIN_NEW, SIMILAR_NEW, COMPLETE_NEW, POSITIONS_NEW)
+NEW = (PREDICT_NEW, EXPLAIN_NEW, SIMILAR_NEW, COMPLETE_NEW, POSITIONS_NEW, MEANS_NEW)
 SPLIT = ["split", "ratings.csv", "-o", "train.csv", "test.csv", "--row", "user", "--column", "item"]
 REPORT = ["report", "model", "--test", "ratings.csv", "-o", "report.html"]
 UPDATE = ["update", "model", "ratings.csv", "-o", "updated"]
@@ -60,6 +61,10 @@ CASES = [
     )),
     (["similar", "model", "--column", "i1"], "-n 0"),
     (["positions", "model"], "-n -1"),
+    *((["means", "model"], words) for words in (
+        "--axis cells", "--by ratings.csv", "--weights ratings.csv", "--selection some", "--q ratings.csv",
+        "--guarantee all", "--guarantee rows", "--level 2", "--versus zoe", "--unknown maybe", "--random-state -1",
+    )),
     *((UPDATE, words) for words in (
         "--max-size 10", "--value item", "--like-at nan", "--dislike-at nan", "--duplicates all",
     )),

@@ -33,6 +33,7 @@ ASK = {
     "explain": lambda found: found.explain(NASTY[0], "i1"),
     "similar": lambda found: found.similar(rows=NASTY[:2], n=4),
     "positions": lambda found: found.positions(n=1),
+    "means": lambda found: found.means(),
     "export": lambda found: found.vectors(),
 }
 

@@ -86,14 +86,14 @@ class RowSums:
             *(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(cls))
         )
 
-    def take(self, rows: NDArray[np.intp]) -> Self:
+    def take(self, rows: NDArray[np.integer[Any]]) -> Self:
         """Return the sums of some rows."""
         return type(self)(*(getattr(self, each.name)[rows] for each in fields(self)))
 
     @property
     def is_compared(self) -> NDArray[np.bool_]:
         """Whether a row has seen cells enough to compare labels with predictions, and unseen cells."""
-        return (self.seen >= MIN_CELLS) & (self.seen < self.cells)
+        return np.asarray((self.seen >= MIN_CELLS) & (self.seen < self.cells))
 
     def estimates(self, weights: Array) -> Array:
         """Return doubly robust estimates for weights of the predictions, within what the seen cells allow."""
@@ -105,7 +105,7 @@ class RowSums:
         """Return the variances of the estimates from the residuals of seen cells."""
         square, product, of_predictions = self.products.T
         sums = np.maximum(square - 2 * weights * product + weights**2 * of_predictions, 0.0)
-        return self.unit * sums * self.seen / np.maximum(self.seen - 1, 1)
+        return np.asarray(self.unit * sums * self.seen / np.maximum(self.seen - 1, 1))
 
 
 def row_sums(labels: sp.csr_array, p: Array, weights: Array, q: Array | None = None) -> RowSums:
@@ -131,7 +131,7 @@ def row_sums(labels: sp.csr_array, p: Array, weights: Array, q: Array | None = N
     share = np.maximum(seen, 1) / cells
     q = np.broadcast_to(share[:, None], (n, m)) if q is None else q
     inverse = np.where(mask, weights / q, 0.0)
-    total = np.maximum(inverse.sum(axis=1), np.finfo(float).tiny)
+    total = np.where(seen > 0, inverse.sum(axis=1), 1.0)
     label, prediction = (np.sum(inverse * each, axis=1) / total for each in (y, p))
     shares = np.where(mask, (weights / q) ** 2 * (1 - q), 0.0)
     unit = shares.sum(axis=1) / np.maximum(seen, 1)
@@ -144,7 +144,9 @@ def row_sums(labels: sp.csr_array, p: Array, weights: Array, q: Array | None = N
         cells=np.full(n, cells),
         known=mask @ weights,
         known_likes=(mask * y) @ weights,
-        effective=total**2 / np.maximum((inverse**2).sum(axis=1), np.finfo(float).tiny) * (seen > 0),
+        effective=np.where(
+            seen > 0, total**2 / np.where(seen > 0, (inverse**2).sum(axis=1), 1.0), 0.0
+        ),
         label=label,
         prediction=prediction,
         completed=np.where(mask, y, p) @ weights,
@@ -168,9 +170,9 @@ def _histogram(p: Array, weights: Array) -> Array:
     to_high = (p - low) / (high - low)
     places = (np.arange(n)[:, None] * NODES.size + below).ravel()
     size = n * NODES.size
-    found = np.bincount(places, (weights * (1 - to_high)).ravel(), size + 1)
-    found += np.bincount(places + 1, (weights * to_high).ravel(), size + 1)
-    return np.asarray(found[:size]).reshape(n, NODES.size)
+    at_low = np.bincount(places, (weights * (1 - to_high)).ravel(), size + 1)
+    at_high = np.bincount(places + 1, (weights * to_high).ravel(), size + 1)
+    return np.asarray(at_low + at_high, np.float64)[:size].reshape(n, NODES.size)
 
 
 def prediction_weights(sums: RowSums) -> Array:

@@ -4,11 +4,11 @@
     { theta(u) : |estimate - theta(u)| <= z sqrt(phi V(u)) },
     V(u) = sum_j a_j^2 (1 - q_j) / q_j [p_j(u) (1 - p_j(u)) + (r_j(u) - r(u))^2],    r_j(u) = p_j(u) - lambda p_j
 
-``V(u)`` is the variance of the estimate over draws of cells in a row with probabilities ``p_j(u)``, and ``r(u)`` the mean
-of ``r_j(u)``. The variance belongs to the mean that is tested, and not to the estimate, as in the interval of Wilson
-(1927): for ``lambda = 0`` and uniform draws it is Wilson's with finite-population correction. ``phi`` is the ratio
-of the variance of the row's residuals to ``V``, shrunk to the ratio of all rows. The limits stay within the values
-that the seen cells leave possible.
+``V(u)`` is the variance of the estimate over draws of cells in a row with probabilities ``p_j(u)``, and ``r(u)`` the
+mean of ``r_j(u)``. The variance belongs to the mean that is tested, and not to the estimate, as in the interval of
+Wilson (1927): for ``lambda = 0`` and uniform draws it is Wilson's with finite-population correction. ``phi`` is the
+ratio of the variance of the row's residuals to ``V``, shrunk to the ratio of all rows. The limits stay within the
+values that the seen cells leave possible.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
-from scipy.stats import norm, studentized_range
+from scipy.optimize import brentq
+from scipy.special import expit, ndtr, ndtri
 
 from tribit.estimates.doubly_robust import NODE_PROBABILITIES, NODES, RowSums
 
@@ -30,6 +30,10 @@ Positions = NDArray[np.integer[Any]]
 
 #: Largest tilt in log-odds, and halvings of the range in which a limit is sought.
 MAX_TILT, HALVINGS = 16.0, 40
+#: Largest normal variable in the distribution of a range.
+MAX_NORMAL = 9.0
+#: Least variance that is divided by.
+TINY = np.finfo(np.float64).tiny
 #: Least ratio of variances of all rows, and least share of that in a row's own.
 MIN_COMMON_RATIO, MIN_SHARE_OF_COMMON = 0.9, 0.5
 #: Least variance of ratios between rows, and what is added to the variances that weight it.
@@ -52,6 +56,8 @@ class Curve:
         The set of each row, from 0.
     shares : array of shape (n,)
         Weight of each row in its set, which sum to 1.
+    n_sets : int
+        Number of sets; the mean of one without rows is 0.
     """
 
     sums: RowSums
@@ -59,18 +65,21 @@ class Curve:
     ratios: Array
     sets: Positions
     shares: Array
+    n_sets: int
 
     @classmethod
     def of_rows(cls, sums: RowSums, weights: Array, ratios: Array | None = None) -> Curve:
         """Return the curve with each row as a set; by default with the estimated ratios."""
         n = len(sums.seen)
-        curve = cls(sums, weights, np.ones(n), np.arange(n), np.ones(n))
+        curve = cls(sums, weights, np.ones(n), np.arange(n), np.ones(n), n)
         ratios = curve._variance_ratios() if ratios is None else ratios
-        return cls(sums, weights, ratios, curve.sets, curve.shares)
+        return cls(sums, weights, ratios, curve.sets, curve.shares, n)
 
-    def of_sets(self, sets: Positions, shares: Array) -> Curve:
-        """Return the curve of sets of the rows."""
-        return Curve(self.sums, self.weights, self.ratios, sets, shares)
+    def of_sets(self, rows: Positions, sets: Positions, shares: Array, n_sets: int) -> Curve:
+        """Return the curve of sets of some of the rows."""
+        return Curve(
+            self.sums.take(rows), self.weights[rows], self.ratios[rows], sets, shares, n_sets
+        )
 
     @property
     def estimates(self) -> Array:
@@ -125,9 +134,8 @@ class Curve:
 
     def _root(self, function: Any, low: Array | None = None, high: Array | None = None) -> Array:
         """Return the tilt of each set at which an increasing function of mean and variance changes its sign."""
-        n = int(self.sets.max()) + 1 if self.sets.size else 0
-        low = np.full(n, -MAX_TILT) if low is None else low
-        high = np.full(n, MAX_TILT) if high is None else high
+        low = np.full(self.n_sets, -MAX_TILT) if low is None else low
+        high = np.full(self.n_sets, MAX_TILT) if high is None else high
         for _ in range(HALVINGS):
             middle = (low + high) / 2
             is_above = function(*self._at(middle)) > 0
@@ -135,7 +143,7 @@ class Curve:
         return (low + high) / 2
 
     def _totals(self, values: Array) -> Array:
-        return np.bincount(self.sets, values)
+        return np.bincount(self.sets, values, self.n_sets).astype(np.float64)
 
     def _variance_ratios(self) -> Array:
         """Return the ratio of the residual variance to ``V`` of each row, shrunk to that of all rows."""
@@ -149,11 +157,11 @@ class Curve:
         n, cells = sums.seen, sums.cells
         # V at the estimate is below its mean: exactly by this factor where it is theta (1 - theta).
         variances = variances * (1 + (cells - n) / (np.maximum(n - 1, 1) * cells))
-        own = (sums.residual_variances(self.weights) / np.maximum(variances, 1e-300))[used]
+        own = (sums.residual_variances(self.weights) / np.maximum(variances, TINY))[used]
         error = self._errors_of_ratios(tilts, variances)[used]
         common = max(float(np.average(own, weights=n[used] - 1)), MIN_COMMON_RATIO)
-        between = np.average((own - common) ** 2 - error, weights=1 / (error + WEIGHT_VARIANCE))
-        between = max(MIN_VARIANCE_OF_RATIOS, float(between))
+        excess = np.average((own - common) ** 2 - error, weights=1 / (error + WEIGHT_VARIANCE))
+        between = max(MIN_VARIANCE_OF_RATIOS, float(excess))
         shrunk = common + between / (between + error) * (own - common)
         found[used] = np.maximum(shrunk, MIN_SHARE_OF_COMMON * common)
         return found
@@ -166,19 +174,32 @@ class Curve:
         noise = p * (1 - p)
         fourth = noise * (1 - 3 * noise) + 4 * r * noise * (1 - 2 * p) + 6 * r**2 * noise + r**4
         share = self.sums.noise_of_noise * fourth
-        relative = share.sum(axis=1) / np.maximum(variances, 1e-300) ** 2
+        relative = share.sum(axis=1) / np.maximum(variances, TINY) ** 2
         unseen = 1 - self.sums.seen / self.sums.cells
-        return np.maximum((relative - 1 / np.maximum(self.sums.seen, 1)) * unseen, 1e-9)
+        return np.asarray(np.maximum((relative - 1 / np.maximum(self.sums.seen, 1)) * unseen, TINY))
 
 
 def normal_quantile(level: float) -> float:
     """Return the quantile ``z`` of a two-sided interval."""
-    return float(norm.ppf((1 + level) / 2))
+    return float(ndtri((1 + level) / 2))
 
 
 def simultaneous_quantile(level: float, n: int) -> float:
-    """Return the quantile for all differences of ``n`` independent estimates at once (Tukey and Kramer)."""
-    return float(studentized_range.ppf(level, n, np.inf) / np.sqrt(2)) if n > 1 else 0.0
+    """Return the quantile for all differences of ``n`` independent estimates at once (Tukey and Kramer).
+
+    It is that of the range of ``n`` normal variables over ``sqrt(2)``: ``n E[(F(x) - F(x - range))^(n - 1)]`` is the
+    distribution of the range, ``F`` the normal distribution.
+    """
+    if n < 2:
+        return 0.0
+    x, step = np.linspace(-MAX_NORMAL, MAX_NORMAL, 4001, retstep=True)
+    density = np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
+
+    def excess(width: float) -> float:
+        inside = ndtr(x) - ndtr(x - width)
+        return float(n * step * (density * inside ** (n - 1)).sum()) - level
+
+    return float(brentq(excess, 0.0, 2 * MAX_NORMAL) / np.sqrt(2))
 
 
 def difference_limits(

@@ -35,8 +35,10 @@ SWEEPS_OF_FIRST_PRIORS = 3
 ROW_SWEEPS = 12
 #: Prior variances of one further column and row, so that no estimated variance is zero.
 COLUMN_JITTER, ROW_JITTER = 0.01, 0.05
+#: Least mean square of a score, where the curvature is 1/4.
+MIN_SQUARED_SCORE = 1e-12
 #: Variance of the first posteriors, and standard deviation of the second and later discriminations at the start.
-START_VARIANCE, START_SPREAD = 0.1, 0.3
+START_VARIANCE, START_SPREAD = 0.1, 1.0
 
 
 class Abilities(NamedTuple):
@@ -147,9 +149,8 @@ def fit_items(labels: sp.csr_array, rank: int, draws: np.random.Generator) -> It
     by_column = labels.T.tocsr()
     halves = 0.5 * by_column
     easiness, ability = _start(labels.T), _start(labels)
-    means = np.column_stack(
-        [easiness, np.ones(m), START_SPREAD * draws.standard_normal((m, rank - 1))]
-    )
+    further = START_SPREAD * draws.standard_normal((m, rank - 1))
+    means: Array = np.column_stack([easiness, np.ones(m), further])
     found = Abilities(
         np.column_stack([ability - ability.mean(), np.zeros((n, rank - 1))]),
         np.zeros((n, rank, rank)),
@@ -162,19 +163,20 @@ def fit_items(labels: sp.csr_array, rank: int, draws: np.random.Generator) -> It
         np.zeros(rank),
         np.eye(rank),
     )
-    column_mean, column_covariance = means.mean(axis=0), np.eye(1 + rank)
+    column_prior: tuple[Array, Array] = means.mean(axis=0), np.eye(1 + rank)
     size = 0.0
     for sweep in range(MAX_SWEEPS):
         omega = _curvatures(labels, found, items.moments)
         f = _with_constant(found.means)
-        prior = np.linalg.inv(column_covariance)
+        prior = np.linalg.inv(column_prior[1])
         covariances = np.linalg.inv(
             prior + _square(omega.T.tocsr() @ _flat(_second_moments(found)), 1 + rank)
         )
-        means = np.einsum("jab,jb->ja", covariances, halves @ f + prior @ column_mean)
+        linear = halves @ f + prior @ column_prior[0]
+        means = np.asarray(np.einsum("jab,jb->ja", covariances, linear))
         items = Items(means, covariances, items.prior_mean, items.prior_covariance)
         if sweep >= SWEEPS_OF_FIRST_PRIORS:
-            column_mean, column_covariance = _prior(means, covariances, COLUMN_JITTER)
+            column_prior = _prior(means, covariances, COLUMN_JITTER)
         found = _update_abilities(items, labels, omega)
         if sweep >= SWEEPS_OF_FIRST_PRIORS:
             prior_of_rows = _prior(found.means, found.covariances, ROW_JITTER)
@@ -195,10 +197,10 @@ def _start(labels: sp.csr_array) -> Array:
 def _curvatures(labels: sp.csr_array, abilities: Abilities, moments: Array) -> sp.csr_array:
     """Return ``omega`` at the seen cells."""
     rows, columns = labels.nonzero()
-    squares = np.einsum(
-        "ca,ca->c", _flat(_second_moments(abilities))[rows], _flat(moments)[columns]
-    )
-    s = np.sqrt(np.maximum(squares, 1e-12))
+    of_rows, squares = _second_moments(abilities), np.zeros(rows.size)
+    for a, b in np.ndindex(moments.shape[1:]):  # one product at a time: the cells may be many
+        squares += of_rows[rows, a, b] * moments[columns, a, b]
+    s = np.sqrt(np.maximum(squares, MIN_SQUARED_SCORE))
     return sp.csr_array((np.tanh(s / 2) / (2 * s), labels.indices, labels.indptr), labels.shape)
 
 

@@ -86,6 +86,11 @@ QUESTIONS: dict[str, Entry] = {
         "Place rows and columns on a map, with their biases and standard errors.",
         "positions model.tribit -n 2 -o positions.csv",
     ),
+    "means": Entry(
+        "tribit.questions.means:Means",
+        "Estimate the means of rows, columns or groups of a partly seen table, with confidence intervals.",
+        "means model.tribit -o means.csv",
+    ),
     "export": Entry(
         "tribit.questions.export:Export",
         "Write row and column vectors whose inner product is the score, for nearest-neighbour indexes.",

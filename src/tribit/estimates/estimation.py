@@ -1,0 +1,350 @@
+"""Estimation of means from a partly seen table: predictions by folds of rows, estimates and intervals.
+
+The population is finite: the cells of the table. An interval is about the cells that were not seen, over draws of the
+cells that were, so that a row without unseen cells has an interval of width 0. Two statements are kept apart:
+
+``row``
+    The doubly robust estimate (:mod:`tribit.estimates.doubly_robust`) with the interval of
+    :mod:`tribit.estimates.intervals`. It covers the mean of this row with about the stated probability over draws of
+    its cells, whatever the row is like.
+``rows``
+    The completed row, corrected in part by the doubly robust estimate, with an interval that is calibrated on rows
+    that are seen as a whole (:mod:`tribit.estimates.whole_rows`). It covers the means of rows like these on average.
+
+Predictions of a row are by an item response model of other rows (:mod:`tribit.estimates.item_response`): the rows are
+assigned to folds, and each fold is predicted by columns that were fitted without it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tribit.backends.threads import single_threaded_blas
+from tribit.checks import check_choice
+from tribit.data.axis import AnyArray
+from tribit.data.observations import Observations
+from tribit.errors import InvalidInputError, parameter
+from tribit.estimates.doubly_robust import RowSums, prediction_weights, row_sums
+from tribit.estimates.intervals import Curve, normal_quantile
+from tribit.estimates.item_response import Items, fit_items
+from tribit.estimates.means import Means
+from tribit.estimates.selection import Selection, given, modelled, uniform
+from tribit.estimates.whole_rows import MIN_WHOLE_ROWS, REHEARSALS, Calibration, calibrate
+from tribit.randomness import RandomState, balanced_fold_numbers, generator
+
+__all__ = ["GUARANTEES", "SELECTIONS", "Groups", "estimate_means"]
+
+Array = NDArray[np.floating[Any]]
+Bools = NDArray[np.bool_]
+Positions = NDArray[np.integer[Any]]
+
+#: Statements that an interval can make.
+GUARANTEES = ("row", "rows")
+#: Assumptions on which cells are seen.
+SELECTIONS = ("uniform", "modelled")
+#: Folds of rows, and abilities of a row in the item response model.
+FOLDS, RANK = 5, 2
+#: Cells whose predictions are in memory at a time.
+BLOCK_CELLS = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Groups of rows.
+
+    Attributes
+    ----------
+    ids : array of shape (g,)
+        Ids of the groups.
+    of_rows : array of shape (d1,)
+        The group of each row, from 0; -1 for none.
+    """
+
+    ids: AnyArray
+    of_rows: Positions
+
+    @property
+    def is_single(self) -> bool:
+        """Whether no group has more than one row."""
+        return bool(np.bincount(self.of_rows[self.of_rows >= 0], minlength=1).max() <= 1)
+
+
+def estimate_means(
+    entries: Observations,
+    *,
+    weights: Array | None = None,
+    groups: Groups | None = None,
+    q: Array | str = "uniform",
+    guarantee: str = "row",
+    level: float = 0.95,
+    random_state: RandomState = None,
+) -> Means:
+    """Return means of the rows of a table, or of groups of rows, over its columns.
+
+    Parameters
+    ----------
+    entries : Observations
+        The seen cells; +1 counts as 1 and -1 as 0.
+    weights : array of shape (d2,), optional
+        Weights of the columns, not negative; by default all the same. A mean is over columns with a weight above 0.
+    groups : Groups, optional
+        Groups of rows, each with the mean of its rows' means; by default every row by itself.
+    q : {"uniform", "modelled"} or array of shape (d1, d2), default="uniform"
+        The probability that a cell is seen: the same for all cells of a row, by a model of the mask
+        (:mod:`tribit.estimates.selection`), or as given.
+    guarantee : {"row", "rows"}, default="row"
+        The statement that the intervals make.
+    level : float, default=0.95
+        Level of the intervals.
+    random_state : int, Generator, RandomState or None
+        Draws the folds of rows, the starts of fits, and the hidden cells of rehearsals.
+    """
+    n = entries.shape[0]
+    if groups is None:
+        groups = Groups(entries.axes.rows.names(np.arange(n)), np.arange(n))
+    a = _shares(weights, entries.shape[1])
+    draws = generator(random_state)
+    with single_threaded_blas():
+        table = _Table.of(entries, a, draws)
+        selection = _selection(q, table)
+        free = np.flatnonzero(table.is_free)
+        sums = table.sums(table.labels[free], free, selection)
+        curve = Curve.of_rows(sums, prediction_weights(sums))
+        calibration = None
+        if check_choice("guarantee", guarantee, GUARANTEES) == "rows":
+            if not groups.is_single or selection is not uniform:
+                raise InvalidInputError(
+                    f"Intervals are calibrated on whole rows for single rows with uniformly drawn cells: pass "
+                    f"{parameter('guarantee', 'row')} for groups or other draws of cells."
+                )
+            calibration = table.calibrate(sums.seen / sums.cells)
+        return _means(table, curve, groups, level, calibration)
+
+
+def _shares(weights: Array | None, size: int) -> Array:
+    """Return weights of the columns that sum to 1."""
+    weights = np.ones(size) if weights is None else np.asarray(weights, dtype=np.float64)
+    if not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
+        raise InvalidInputError(
+            "The weights of a mean must be finite and not negative, and one of them above 0."
+        )
+    return np.asarray(weights / weights.sum())
+
+
+def _selection(q: Array | str, table: _Table) -> Selection:
+    """Return the probabilities of being seen by their name or as given."""
+    if isinstance(q, str):
+        if check_choice("q", q, SELECTIONS) == "uniform":
+            return uniform
+        return modelled(table.labels, table.folds, table.is_free)
+    return given(q)
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """A partly seen table with folds of rows; the columns are fitted once for each fold.
+
+    Attributes
+    ----------
+    labels : sparse array of shape (d1, d2)
+        Labels +1 and -1 at the seen cells.
+    weights : array of shape (d2,)
+        Weights of the columns, which sum to 1.
+    seen : array of shape (d1,)
+        Numbers of seen cells in columns with a weight.
+    folds : array of shape (d1,)
+        The fold of each row.
+    """
+
+    labels: sp.csr_array
+    weights: Array
+    seen: NDArray[np.int64]
+    folds: Positions
+    draws: np.random.Generator
+    fitted: dict[int, Items | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, entries: Observations, weights: Array, draws: np.random.Generator) -> _Table:
+        labels = entries.to_sparse()
+        counted = weights > 0
+        seen = np.asarray((labels != 0) @ counted.astype(np.int64))
+        folds = balanced_fold_numbers(seen == counted.sum(), FOLDS, draws)
+        return cls(labels, weights, seen, folds, draws)
+
+    @property
+    def is_whole(self) -> Bools:
+        """Whether all cells of a row are seen."""
+        return np.asarray(self.seen == np.count_nonzero(self.weights))
+
+    @property
+    def is_free(self) -> Bools:
+        """Whether some cells of a row are seen, and some are not."""
+        return np.asarray((self.seen > 0) & ~self.is_whole)
+
+    def items(self, fold: int) -> Items | None:
+        """Return the columns, fitted on the rows of other folds; None where these have no cells."""
+        if fold not in self.fitted:
+            others = self.labels[np.flatnonzero((self.folds != fold) & (self.seen > 0))]
+            fitted = fit_items(others, RANK, self.draws) if others.nnz else None
+            self.fitted[fold] = fitted
+        return self.fitted[fold]
+
+    def predictions(self, labels: sp.csr_array, fold: int) -> Array:
+        """Return predictions of rows by the columns of a fold."""
+        items = self.items(fold)
+        if items is None:
+            return np.full(labels.shape, 0.5)
+        return items.predict(items.abilities(labels), labels)
+
+    def sums(self, labels: sp.csr_array, rows: Positions, selection: Selection) -> RowSums:
+        """Return the sums of rows with these labels, predicted by the columns of their folds."""
+        step = max(1, BLOCK_CELLS // labels.shape[1])
+        order, parts = [np.zeros(0, dtype=np.intp)], []
+        for fold in range(FOLDS):
+            here = np.flatnonzero(self.folds[rows] == fold)
+            for start in range(0, here.size, step):
+                block = here[start : start + step]
+                p = self.predictions(labels[block], fold)
+                parts.append(row_sums(labels[block], p, self.weights, selection(rows[block])))
+                order.append(block)
+        if not parts:
+            empty = sp.csr_array((0, labels.shape[1]), dtype=np.int8)
+            return row_sums(empty, np.zeros(empty.shape), self.weights)
+        return RowSums.concatenate(parts).take(np.argsort(np.concatenate(order)))
+
+    def calibrate(self, shares: Array) -> Calibration | None:
+        """Return the calibration on whole rows, with cells hidden as in rows of these seen shares; None for no row."""
+        whole = np.flatnonzero(self.is_whole)
+        if whole.size < MIN_WHOLE_ROWS:
+            raise InvalidInputError(
+                f"{parameter('guarantee', 'rows')} needs {MIN_WHOLE_ROWS} rows that are seen as a whole, to calibrate "
+                f"on; the table has {whole.size}. Pass {parameter('guarantee', 'row')}."
+            )
+        if not shares.size:
+            return None
+        rows = np.tile(whole, REHEARSALS)
+        labels = self.labels[rows]
+        kept = np.repeat(self.draws.choice(shares, rows.size), np.diff(labels.indptr))
+        labels.data = np.where(self.draws.random(labels.nnz) < kept, labels.data, 0).astype(np.int8)
+        labels.eliminate_zeros()
+        sums = self.sums(labels, rows, uniform)
+        return calibrate(sums, self.known_likes[rows], whole.size)
+
+    @property
+    def known_likes(self) -> Array:
+        """Sums of the weights of the columns with a seen +1; the mean of a whole row."""
+        return np.asarray((self.labels > 0) @ self.weights)
+
+    @property
+    def likes(self) -> Array:
+        """Numbers of seen +1, in columns with a weight."""
+        return np.asarray((self.labels > 0) @ (self.weights > 0).astype(np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class _Sets:
+    """Groups of rows: those that are partly seen by a curve, whole rows exactly, and others with any mean.
+
+    Attributes
+    ----------
+    curve : Curve
+        The partly seen rows, each group with weights that sum to 1.
+    free, unseen : array of shape (g,)
+        Share of partly seen rows, and of rows without seen cells, in each group.
+    exact, guess : array of shape (g,)
+        What whole rows, and the predictions of rows without seen cells, add to the mean.
+    """
+
+    curve: Curve
+    free: Array
+    unseen: Array
+    exact: Array
+    guess: Array
+
+    @classmethod
+    def of(cls, table: _Table, curve: Curve, of_rows: Positions, shares: Array) -> _Sets:
+        def total(values: Array, rows: Positions) -> Array:
+            return np.bincount(of_rows[rows], shares[rows] * values, n).astype(np.float64)
+
+        n = int(of_rows.max()) + 1
+        grouped = of_rows >= 0
+        rows = np.flatnonzero(table.is_free)
+        inside = np.flatnonzero(grouped[rows])
+        rows = rows[inside]
+        whole = np.flatnonzero(table.is_whole & grouped)
+        empty = np.flatnonzero((table.seen == 0) & grouped)
+        free, unseen = (total(np.ones(each.size), each) for each in (rows, empty))
+        guess = table.sums(table.labels[empty], empty, uniform).completed
+        within = of_rows[rows]
+        return cls(
+            curve.of_sets(inside, within, shares[rows] / free[within], n),
+            free,
+            unseen,
+            total(table.known_likes[whole], whole),
+            total(guess, empty),
+        )
+
+    @property
+    def means(self) -> Array:
+        """The estimates."""
+        return self.free * self.curve.estimates + self.exact + self.guess
+
+    def limits(self, z: float) -> tuple[Array, Array]:
+        """Return the limits for a quantile of the standardised error."""
+        low, high = self.curve.limits(z)
+        return self.free * low + self.exact, self.free * high + self.exact + self.unseen
+
+
+def _means(
+    table: _Table, curve: Curve, groups: Groups, level: float, calibration: Calibration | None
+) -> Means:
+    """Return the answer."""
+    n, of_rows, size = table.seen.size, groups.of_rows, groups.ids.size
+    rows = np.flatnonzero(of_rows >= 0)
+    of = of_rows[rows]
+
+    def total(values: AnyArray) -> Array:
+        return np.bincount(of, values[rows], size).astype(np.float64)
+
+    shares = np.zeros(n)
+    shares[rows] = 1 / np.bincount(of, minlength=size)[of]
+    sets = _Sets.of(table, curve, of_rows, shares)
+    mean, limits = sets.means, sets.limits
+    low, high = limits(normal_quantile(level))
+    free = np.flatnonzero(table.is_free)
+    effective, has_weight = np.full(n, 1 / (table.weights**2).sum()), np.zeros(n)
+    effective[free], has_weight[free] = curve.sums.effective, curve.weights > 0
+    any_free = total(table.is_free) > 0
+    basis = np.where(total(has_weight) > 0, "predictions", "plain").astype(object)
+    if calibration is not None:
+        estimates = np.clip(calibration.estimates(curve), *curve.bounds)
+        limits_of_rows = curve.limits(calibration.quantile(level), estimates)
+        asked = of_rows[free] >= 0
+        for to, values in zip((mean, low, high), (estimates, *limits_of_rows), strict=True):
+            to[of_rows[free[asked]]] = values[asked]
+        basis[any_free] = "whole rows"
+    seen = total(table.seen)
+    basis[~any_free] = "complete"
+    basis[~any_free & (sets.unseen > 0)] = "partly none"
+    basis[seen == 0] = "none"
+    informed = shares * (table.seen > 0)
+    noise = total(informed**2 / effective)
+    with np.errstate(invalid="ignore"):
+        plain = total(table.likes) / seen
+    return Means(
+        groups.ids,
+        mean,
+        low,
+        high,
+        seen.astype(np.int64),
+        np.divide(total(informed) ** 2, noise, out=np.zeros(size), where=noise > 0),
+        plain,
+        basis,
+        level=level,
+        limits_at=limits if calibration is None else None,
+    )

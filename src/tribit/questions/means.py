@@ -1,0 +1,266 @@
+"""Means of rows, columns, groups and the whole of a partly seen table, with confidence intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.data.axis import AnyArray, Axis, Positions, eager_frame, first_true, quoted_id
+from tribit.errors import InvalidInputError, parameter, quoted
+from tribit.estimates import Groups, estimate_means
+from tribit.estimates import Means as MeansAnswer
+from tribit.estimates.estimation import GUARANTEES, SELECTIONS
+from tribit.questions.base import Question, option
+from tribit.questions.kinds import Ids, Table, Texts, find, find_or_warn, unknown_option
+
+if TYPE_CHECKING:
+    from tribit.fitted_recommender import FittedRecommender
+
+Array = NDArray[np.floating[Any]]
+
+#: Whose means; "all" is the mean of the whole table.
+MEANS_OF = ("rows", "columns", "all")
+#: Seen cells that a row without any counts for where its probability of being seen is its share.
+LEAST_SEEN = 0.5
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Means(Question[MeansAnswer]):
+    """Return the means of rows, columns, groups or the whole table, with confidence intervals.
+
+    A mean is the share of likes (+1) that a row would have if all its cells were seen. Predictions make the estimate
+    more precise, and an interval holds however good they are. It is about draws of cells: whether a cell is seen must
+    not depend on its label. The table of :class:`~tribit.estimates.Means` has a record for each mean.
+    """
+
+    axis: str = option("rows", "Whose means: rows, columns, or all cells.", choices=MEANS_OF)
+    by: Table | None = option(
+        None, "Groups of rows (of columns with their axis): a table of ids and groups, or a list."
+    )
+    rows: Ids | None = option(None, "Only these rows.", flag="--for")
+    columns: Ids | None = option(None, "Only these columns.")
+    weights: Table | None = option(
+        None,
+        "Weights of the columns in a mean (of the rows with the axis columns): a table of ids and weights, or a list.",
+    )
+    selection: str = option(
+        "uniform",
+        "How cells came to be seen: uniform within a row, or modelled by rows and columns.",
+        choices=SELECTIONS,
+    )
+    q: Table | None = option(
+        None,
+        "Known probabilities of being seen: row ids, then a column for each column of the table; or an array.",
+    )
+    guarantee: str = option(
+        "row",
+        "Intervals for each row whatever it is like, or on average over rows like those seen as a whole.",
+        choices=GUARANTEES,
+    )
+    level: float = option(0.95, "Level of the intervals.", gt=0, lt=1)
+    ranks: bool = option(False, "Add the best and worst rank of each mean, for all at once.")
+    versus: Ids | None = option(
+        None, "Add differences from the mean of this row (or column or group)."
+    )
+    unknown: str = unknown_option()
+    random_state: int = option(0, "Seed of the folds of rows that predictions are fitted on.", ge=0)
+
+    def answer(self, recommender: FittedRecommender) -> MeansAnswer:
+        """Return the means."""
+        entries = recommender.require_entries("means are of its seen cells")
+        chosen = [
+            self._chosen(recommender, side, ids)
+            for side, ids in enumerate((self.rows, self.columns))
+        ]
+        q = self._probabilities(recommender)
+        side = int(self.axis == "columns")
+        if side:
+            if isinstance(q, str) and q == "uniform":
+                seen = np.maximum(entries.counts[0], LEAST_SEEN)
+                q = np.broadcast_to((seen / entries.shape[1])[:, None], entries.shape)
+            entries, q = entries.transpose(), q if isinstance(q, str) else q.T
+        population = np.zeros(entries.shape[1])
+        population[chosen[1 - side]] = 1.0
+        if self.weights is not None:
+            population *= _weights(recommender, 1 - side, self.weights)
+        groups = self._groups(recommender, side, chosen[side])
+        found = estimate_means(
+            entries,
+            weights=population,
+            groups=groups,
+            q=q,
+            guarantee=self.guarantee,
+            level=self.level,
+            random_state=self.random_state,
+        )
+        name = recommender.headings[side] if groups.is_single and self.axis != "all" else "group"
+        return self._with_comparisons(replace(found, name=name))
+
+    def _chosen(self, recommender: FittedRecommender, side: int, ids: object) -> Positions:
+        """Return the positions of some rows (``side`` 0) or columns (1), each once."""
+        if ids is None:
+            return np.arange(recommender.shape_[side])
+        places = find_or_warn(recommender, side, ids, self.unknown)
+        return np.array(list(dict.fromkeys(places[places >= 0].tolist())), dtype=np.intp)
+
+    def _groups(self, recommender: FittedRecommender, side: int, chosen: Positions) -> Groups:
+        """Return the groups of the chosen rows or columns: by a table, all of them, or each by itself."""
+        axis = recommender.axes_[side]
+        of_rows = np.full(axis.size, -1)
+        if self.by is not None and self.axis == "all":
+            raise InvalidInputError(
+                f"{parameter('by')} makes groups of rows or of columns: pass {parameter('axis', 'rows')} or "
+                f"{parameter('axis', 'columns')}."
+            )
+        if self.axis == "all":
+            of_rows[chosen] = 0
+            return Groups(np.array(["all"], dtype=object), of_rows)
+        if self.by is None:
+            of_rows[chosen] = np.arange(chosen.size)
+            return Groups(axis.names(chosen), of_rows)
+        values = _aligned(recommender, side, self.by, "by")
+        names = [None if _is_missing(values[at]) else values[at] for at in chosen.tolist()]
+        known = list(dict.fromkeys(each for each in names if each is not None))
+        if not known:
+            raise InvalidInputError(
+                f"{parameter('by')} has no group for any of the {axis.name}s; give ids of theirs, each with a group."
+            )
+        numbers = {each: number for number, each in enumerate(known)}
+        of_rows[chosen] = [numbers.get(each, -1) for each in names]
+        return Groups(np.array(known, dtype=object), of_rows)
+
+    def _probabilities(self, recommender: FittedRecommender) -> Array | str:
+        """Return the assumption on seen cells, or their probabilities of shape (d1, d2)."""
+        if self.q is None:
+            return self.selection
+        if self.selection != "uniform":
+            raise InvalidInputError(
+                f"{parameter('q')} gives the probabilities of being seen: pass it, or "
+                f"{parameter('selection', self.selection)}, not both."
+            )
+        rows, columns = recommender.axes_
+        if isinstance(self.q, Mapping) or hasattr(self.q, "columns"):
+            q = _wide(recommender, self.q)
+        else:
+            q = np.asarray(self.q, dtype=np.float64)
+            if q.shape not in {(), (columns.size,), (rows.size, 1), (rows.size, columns.size)}:
+                raise InvalidInputError(
+                    f"{parameter('q')} has the shape {q.shape}; pass one probability, one for each column, or an array "
+                    f"of shape {(rows.size, columns.size)}."
+                )
+            q = np.broadcast_to(q, (rows.size, columns.size))
+        if (bad := first_true(~((q > 0) & (q <= 1)).ravel())) is not None:
+            row, column = np.unravel_index(bad, q.shape)
+            raise InvalidInputError(
+                f"{parameter('q')} is {q[row, column]:g} for the {rows.name} {quoted_id(rows.ids, row)} and the "
+                f"{columns.name} {quoted_id(columns.ids, column)}; every probability of being seen must be above 0 "
+                "and at most 1."
+            )
+        return q
+
+    def _with_comparisons(self, found: MeansAnswer) -> MeansAnswer:
+        """Return the means with their ranks and differences, as asked."""
+        further: dict[str, AnyArray] = {}
+        if self.ranks:
+            further |= found.ranks()
+        if self.versus is not None:
+            texts = self.versus.values if isinstance(self.versus, Texts) else (self.versus,)
+            places = np.flatnonzero(np.isin(found.ids.astype(str), np.array(texts).astype(str)))
+            if places.size != 1:
+                raise InvalidInputError(
+                    f"{parameter('versus')} must be one of the {found.name}s whose means are asked for, such as "
+                    f"{quoted(str(found.ids[0]))}; got {quoted(', '.join(map(str, texts)))}."
+                )
+            further |= found.differences(int(places[0]))
+        return replace(found, further=further)
+
+
+def _is_missing(value: object) -> bool:
+    return value is None or value == "" or value != value  # noqa: PLR0124 - NaN
+
+
+def _columns(table: Any, name: str) -> dict[str, list[Any]]:
+    """Return the columns of a table by name."""
+    if not isinstance(table, Mapping):
+        frame = eager_frame(table)
+        table = {column: frame.get_column(column).to_list() for column in frame.columns}
+    if len(table) < 2:
+        raise InvalidInputError(
+            f"The table of {parameter(name)} has one column; give it a column of ids and one of values."
+        )
+    return {column: list(values) for column, values in table.items()}
+
+
+def _places_of_records(
+    recommender: FittedRecommender, side: int, ids: list[Any], name: str
+) -> Positions:
+    """Return the positions of the ids of a table, -1 for an unknown one; an id that is repeated is refused."""
+    texts = [str(each) for each in ids]
+    if len(set(texts)) < len(texts):
+        twice = next(each for number, each in enumerate(texts) if each in texts[:number])
+        raise InvalidInputError(
+            f"The table of {parameter(name)} has the id {quoted(twice)} twice; leave one of them."
+        )
+    places = find(recommender.axes_[side], Texts(tuple(texts)), unknown_is_error=False)
+    if (places < 0).all():
+        raise InvalidInputError(
+            f"The table of {parameter(name)} has no id of a {recommender.axes_[side].name} in its first column, "
+            f"such as {quoted_id(recommender.axes_[side].ids, 0)}."
+        )
+    return places
+
+
+def _aligned(recommender: FittedRecommender, side: int, table: Any, name: str) -> list[Any]:
+    """Return a value for each row (``side`` 0) or column (1) by a table of ids and values or a list; None for none."""
+    axis: Axis = recommender.axes_[side]
+    if not isinstance(table, Mapping) and not hasattr(table, "columns"):
+        array = np.asarray(table)
+        if array.shape != (axis.size,):
+            raise InvalidInputError(
+                f"{parameter(name)} has the shape {array.shape}; pass one value for each of the {axis.size} "
+                f"{axis.name}s, or a table of ids and values."
+            )
+        return list(array.tolist())
+    ids, values, *_ = _columns(table, name).values()
+    found: list[Any] = [None] * axis.size
+    for place, value in zip(_places_of_records(recommender, side, ids, name), values, strict=True):
+        if place >= 0:
+            found[place] = value
+    return found
+
+
+def _weights(recommender: FittedRecommender, side: int, table: Any) -> Array:
+    """Return a weight for each row or column; 0 where the table has none."""
+    values = _aligned(recommender, side, table, "weights")
+    return np.array([_number(each, 0.0, "weights") for each in values])
+
+
+def _number(value: Any, missing: float, name: str) -> float:
+    """Return a value of a table as a number."""
+    if _is_missing(value):
+        return missing
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"The table of {parameter(name)} has {quoted(str(value))}, which is no number."
+        ) from None
+
+
+def _wide(recommender: FittedRecommender, table: Any) -> Array:
+    """Return a matrix from a wide table with row ids in its first column; NaN where it has no value."""
+    columns = _columns(table, "q")
+    ids = columns.pop(next(iter(columns)))
+    rows = _places_of_records(recommender, 0, ids, "q")
+    places = _places_of_records(recommender, 1, list(columns), "q")
+    found = np.full(recommender.shape_, np.nan)
+    known = np.flatnonzero(rows >= 0)
+    for place, values in zip(places.tolist(), columns.values(), strict=True):
+        if place >= 0:
+            numbers = np.array([_number(each, np.nan, "q") for each in values])
+            found[rows[known], place] = numbers[known]
+    return found
