@@ -158,9 +158,10 @@ def test_ranks_and_differences_are_further_columns(recommender):
     ]  # fmt: skip
     assert (table["rank_lower"] <= table["rank_upper"]).all()
     assert table["difference"][3] == 0
+    whole = Observations.from_matrix(np.vstack([np.tile([1, -1, 1], (40, 1)), [[1, 0, -1]]]))
+    calibrated = estimate_means(whole, guarantee="rows", random_state=0)
     with pytest.raises(InvalidInputError, match="guarantee='row'"):
-        whole = Observations.from_matrix(np.vstack([np.tile([1, -1, 1], (40, 1)), [[1, 0, -1]]]))
-        estimate_means(whole, guarantee="rows", random_state=0).ranks()
+        calibrated.ranks()
 
 
 def test_the_command_writes_the_table(recommender, path, run, tmp_path):
