@@ -194,6 +194,32 @@ def test_names_are_found_by_their_parts_on_the_map_or_not(show, films, text, key
     assert errors(driver) == []
 
 
+@pytest.mark.parametrize("width", [1300, 400])
+def test_the_list_of_any_row_is_looked_up_with_its_reasons(show, page, width):
+    path, report = page
+    facts = report.facts["lookup"]
+    driver = show(path, width)
+    driver.find_element(ID, "find-lists").send_keys("person 37", "\ue007")
+    panel = driver.find_element(ID, "list-of-row")
+    k = facts["rows"].index("person 37")
+    assert panel.text.startswith(
+        f"For person 37 {facts['likes'][k]} likes and {facts['dislikes'][k]} "
+    )
+    items = panel.find_elements(CSS, "li")
+    assert len(items) == 10
+    for item, column, likely, why in zip(
+        items, facts["columns"][k], facts["probabilities"][k], facts["reasons"][k], strict=True
+    ):
+        first, *reasons = [each.text for each in item.find_elements(CSS, "bdi")]
+        assert first == facts["names"][column]
+        assert f" {100 * likely:.0f}%" in item.text
+        assert reasons == [facts["names"][j if j >= 0 else -1 - j] for j, _ in why]
+        for (j, points), name in zip(why, reasons, strict=True):
+            assert f"{'liked' if j >= 0 else 'disliked'} {name} (+{points:.1f} points)" in item.text
+    assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+    assert errors(driver) == []
+
+
 def test_a_suggestion_is_chosen_by_a_click(show, films):
     driver = show(films[0], 400)
     driver.find_element(ID, "find-columns").send_keys("wars")

@@ -174,17 +174,88 @@ def test_unusual_rows_are_worst_by_hand(tested, fitted, data):
 
 
 def test_reasons_are_those_of_explain(tested, fitted):
-    example = tested.facts["examples"][0]
-    column = example["columns"][0]
-    why = fitted.explain(example["row"], column["name"])
-    assert column["probability"] == pytest.approx(why.probability)
-    by_name = {each.column: each for each in why.entries}
-    assert column["reasons"]
-    for each in column["reasons"]:
-        assert each["contribution"] == pytest.approx(by_name[each["name"]].contribution)
-        assert each["label"] == by_name[each["name"]].label
-    strongest = max(why.entries, key=lambda each: each.contribution)
-    assert column["reasons"][0]["name"] == strongest.column
+    for example in tested.facts["examples"]:
+        assert len(example["columns"]) == 5
+        for column in example["columns"]:
+            why = fitted.explain(example["row"], column["name"])
+            assert column["probability"] == pytest.approx(why.probability)
+            by_name = {each.column: each for each in why.entries}
+            assert column["reasons"]
+            for each in column["reasons"]:
+                entry = by_name[each["name"]]
+                assert each["change"] == pytest.approx(entry.probability_change, abs=1e-6)
+                assert each["label"] == entry.label
+            strongest = max(why.entries, key=lambda each: each.probability_change)
+            assert column["reasons"][0]["name"] == strongest.column
+
+
+def named_lists(facts):
+    """Return lists by row: name, probability and reasons (label, name, points) of each place."""
+    names = facts["names"]
+    found = {}
+    for row, columns, likely, why in zip(
+        *(facts[each] for each in ("rows", "columns", "probabilities", "reasons")), strict=True
+    ):
+        reasons = [
+            [
+                ("liked", names[k], points) if k >= 0 else ("disliked", names[-1 - k], points)
+                for k, points in place
+            ]
+            for place in why or []
+        ]
+        found[row] = [names[k] for k in columns], list(likely), reasons
+    return found
+
+
+def test_every_row_has_its_list_with_reasons(tested, fitted):
+    facts = tested.facts["lookup"]
+    ids = fitted.axes_.rows.ids
+    assert facts["rows"] == ids.tolist()
+    assert facts["of"] == facts["explained"] == ids.size
+    counts = fitted.seen_.counts[0]
+    np.testing.assert_array_equal(facts["likes"] + facts["dislikes"], counts)
+    lists = fitted.recommend(None, 10, level=None)
+    found = named_lists(facts)
+    for i, row in enumerate(ids):
+        columns, likely, _ = found[row]
+        assert columns == lists.columns[i].tolist()
+        assert likely == pytest.approx(lists.probabilities[i], abs=6e-4)
+    for row in ids[[0, 7, 31]]:
+        columns, _, reasons = found[row]
+        for column, why in zip(columns, reasons, strict=True):
+            entries = sorted(
+                fitted.explain(row, column).entries, key=lambda e: -e.probability_change
+            )
+            wanted = [
+                (
+                    "liked" if e.label > 0 else "disliked",
+                    e.column,
+                    pytest.approx(100 * e.probability_change, abs=0.051),
+                )
+                for e in entries[:2]
+                if e.probability_change >= 0.0005
+            ]
+            assert why == wanted
+
+
+def test_many_lists_are_a_sample_and_costly_reasons_are_left_out(fitted, data, monkeypatch):
+    counts = fitted.seen_.counts[0]
+    monkeypatch.setattr("tribit.report.reasons.MAX_LOOKUP_ROWS", 10)
+    monkeypatch.setattr("tribit.report.reasons.MAX_PAIRS", int((counts**2).mean() * 5))
+    report = make_report(fitted, data[1], model_file=None)
+    facts = report.facts["lookup"]
+    order = np.sort(counts)
+    kept = {f"person {k}" for k in range(counts.size)} & set(facts["rows"])
+    assert len(kept) == 10
+    held = np.sort([counts[int(row.split()[1])] for row in facts["rows"]])
+    assert (held[0], held[-1]) == (order[0], order[-1])
+    assert 3 <= facts["explained"] <= 6
+    words = Parsed(report.html).words
+    assert f"Searches 10 of {counts.size} rows, evenly spaced by their number of entries" in words
+    assert "tribit recommend MODEL --for ID" in words
+    assert (
+        f"{facts['explained']} lists have reasons; for others: tribit explain MODEL ID ID" in words
+    )
 
 
 def test_the_search_is_shown(searched, data):

@@ -1,7 +1,7 @@
 """Facts of a page by section: all that it shows, as plain values without markup.
 
 A section is a template and a function that returns its facts, or None where the model or the data lack them. The facts
-of recommendations are in :mod:`tribit.report.lists`.
+of recommendations are in :mod:`tribit.report.lists` and :mod:`tribit.report.reasons`.
 
 A map has the first two principal components (Pearson 1901) of the columns, or of the rows. Columns are vectors of their
 scores over the rows, without biases, as in :mod:`tribit.uncertainty.positions`. No other plane preserves more of the
@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -27,8 +28,9 @@ from tribit.model.scores import Scores, probability_name
 from tribit.plots import imputed_shares, simplex_view
 from tribit.report.accuracy import accuracy_facts
 from tribit.report.card import card_facts
-from tribit.report.lists import example_facts, trade_off_facts
+from tribit.report.lists import trade_off_facts
 from tribit.report.outliers import unusual_facts
+from tribit.report.reasons import example_facts, lookup_facts
 from tribit.report.trial import LEVEL, Trial
 from tribit.report.wording import (
     Wording,
@@ -40,6 +42,7 @@ from tribit.report.wording import (
     describe_search,
     hyperparameter_terms,
     measure_terms,
+    name_of,
     named_measures,
     names_at,
 )
@@ -101,6 +104,7 @@ def page_facts(
     return {
         "card": card_facts(recommender, found, limits, model_file),
         "title": "Model report" if title is None else title,
+        "model_file": "MODEL" if model_file is None else name_of(Path(model_file).name),
         "words": words.to_json(),
         "model": str(model.spec_),
         "event": probability_name(model.fitted_.meaning),
@@ -125,6 +129,7 @@ def page_facts(
         "rows": map_facts(model.scores_, seen, "rows"),
         "unusual": unusual_facts(trial, seen),
         "examples": example_facts(recommender),
+        "lookup": lookup_facts(recommender),
         "limits": limits,
     }
 

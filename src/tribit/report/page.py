@@ -44,10 +44,10 @@ SECTIONS = {
     "search": "Search",
     "maps": "Maps",
     "unusual": "Outliers",
-    "examples": "Examples",
+    "examples": "Reasons",
     "limits": "Limits",
 }
-STYLE, SCRIPTS = ("report.css",), ("charts.js", "sections.js", "maps.js")
+STYLE, SCRIPTS = ("report.css",), ("charts.js", "sections.js", "maps.js", "lists.js")
 #: Significant digits of numbers in the data of the charts and of the download; the page shows three.
 N_DIGITS = 5
 
