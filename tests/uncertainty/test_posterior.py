@@ -93,9 +93,7 @@ def test_row_curvature_is_the_second_difference_of_the_objective(monkeypatch):
         plus, minus = risk.observed_weights(seen.labels, seen.rows, seen.columns)
         places = seen.rows, seen.columns, plus, minus, 1.0
         monkeypatch.setattr(covariances_module, "_spread", lambda *_: None)  # the curvature alone
-        side = covariances_module.row_covariances(
-            objective, objective.backend, factors, places, None
-        )
+        side = covariances_module.row_covariances(objective, factors, places, None)
         H = np.linalg.inv(side.covariances(np.array([3]))[0])
         step = 1e-3
 

@@ -8,7 +8,7 @@ its own, and eliminated first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,7 +30,7 @@ MIN_RIDGE_SHARE = 1e-6
 
 @dataclass(frozen=True)
 class RowProblem:
-    """The penalty and the constraint of each row ``(u_i, a_i)``, the same for all rows.
+    """The penalty and the constraint of each row ``(u_i, a_i)``.
 
     Attributes
     ----------
@@ -46,6 +46,8 @@ class RowProblem:
         Largest absolute value of the intercept, possibly infinite.
     prior_mean : array of shape (n_rows, free) or None
         Prior means of the rows, such as the predictions of features; None for 0.
+    relative_l2 : array of shape (n_rows,) or None
+        The ridge on the factors of each row, relative to ``l2``; None for 1.
     """
 
     k: int
@@ -55,6 +57,7 @@ class RowProblem:
     norm: float = np.inf
     bound: float = np.inf
     prior_mean: Array | None = None
+    relative_l2: Array | None = None
 
     @property
     def free(self) -> int:
@@ -63,9 +66,11 @@ class RowProblem:
 
     @cached_property
     def ridge(self) -> Array:
-        """The weight of the ridge on each unknown of a row."""
+        """The weight of the ridge on each unknown of a row, of shape (free,) where it is the same for all rows."""
         ridge = np.full(self.free, self.l2)
-        ridge[self.k :] = self.l2_intercept
+        if self.relative_l2 is not None:
+            ridge = ridge * self.relative_l2[:, None]
+        ridge[..., self.k :] = self.l2_intercept
         return ridge
 
     @property
@@ -73,10 +78,26 @@ class RowProblem:
         """Whether a ball or a bound of the intercept restricts the rows."""
         return bool(np.isfinite(self.norm) or (self.intercept and np.isfinite(self.bound)))
 
-    def deviation(self, P: Array, rows: slice | NDArray[np.integer[Any]]) -> Array:
-        """Return how far some rows are from their prior means."""
+    def select(self, rows: slice | NDArray[np.integer[Any]]) -> RowProblem:
+        """Return the problem of some rows."""
+        mean, relative = (
+            None if each is None else each[rows] for each in (self.prior_mean, self.relative_l2)
+        )
+        if mean is None and relative is None:
+            return self
+        return replace(self, prior_mean=mean, relative_l2=relative)
+
+    def deviation(self, P: Array) -> Array:
+        """Return how far the rows are from their prior means."""
         here = P[:, : self.free]
-        return here if self.prior_mean is None else np.asarray(here - self.prior_mean[rows])
+        return here if self.prior_mean is None else np.asarray(here - self.prior_mean)
+
+    def penalty(self, P: Array) -> Array:
+        """Return the ridge penalty of each row."""
+        squares = self.deviation(P) ** 2
+        if self.relative_l2 is None:
+            return np.asarray(0.5 * squares @ self.ridge)
+        return np.asarray(0.5 * np.einsum("ij,ij->i", squares, self.ridge))
 
 
 @dataclass(frozen=True)
@@ -120,11 +141,11 @@ def solve_ball_constrained_rows(
     gradient, current : array of shape (n, m)
         ``g_i`` and ``p0_i``; m is ``problem.free``.
     curvatures : array of shape (n, m, m), or Roots
-        Positive semi-definite matrices; ``H_i`` is such a matrix plus ``diag(problem.ridge)``.
+        Positive semi-definite matrices; ``H_i`` is such a matrix plus the row's ``diag(problem.ridge)``.
     multipliers : array of shape (n,)
         First guesses, 0 or those of a similar problem: good ones save most of the work.
     problem : RowProblem
-        The ridge, the ball and the bound of the intercept.
+        The ridge of these rows, the ball and the bound of the intercept.
     rounding : float
         Relative error of the curvatures: directions flatter than that are given that much curvature.
     """

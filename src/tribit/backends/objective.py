@@ -3,7 +3,8 @@
     F(U, V, a, c, b) = sum_ij [c_plus(A_ij) l(x_ij, +1) + c_minus(A_ij) l(x_ij, -1)]
                        + l2 / 2 (|U|^2 + |V|^2) + l2_intercept / 2 (|a|^2 + |c|^2)
 
-The global intercept ``b`` is not penalised. Where unobserved entries count, F can be unbounded below in the
+The global intercept ``b`` is not penalised. With ``l2_power`` the factors of rows and columns with more entries have
+a larger penalty (:mod:`tribit.backends.penalty`). Where unobserved entries count, F can be unbounded below in the
 intercepts: then ``b`` keeps its initial value, and row and column intercepts stay within ``intercept_bound``.
 
 The factors are a linear map of the unknowns, the design (:mod:`tribit.model.features`). A plain model has the
@@ -29,10 +30,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.arrays import add_in_place, full_beside, is_numpy, match_device, namespace
+from tribit.arrays import add_in_place, full_beside, is_numpy, namespace
 from tribit.backends import Arithmetic, make_backend
 from tribit.backends.base import Backend, masks
 from tribit.backends.layout import make_once
+from tribit.backends.penalty import Penalty, relative_l2
 from tribit.backends.preconditioner import (
     Deflated,
     Diagonal,
@@ -47,7 +49,13 @@ from tribit.data.observations import Observations
 from tribit.model.constraints import Ridge
 from tribit.model.design import Design
 from tribit.model.factors import Factors
-from tribit.model.features import Features, activities, implicit_blocks, side_block
+from tribit.model.features import (
+    Features,
+    activities,
+    implicit_blocks,
+    mean_total,
+    side_block,
+)
 from tribit.model.links import Link
 from tribit.model.risks import Risk
 from tribit.model.spec import ModelSpec
@@ -187,6 +195,8 @@ class Objective(Smooth):
 
     Attributes
     ----------
+    penalty : Penalty
+        The ridge of the unknowns.
     features : Features
         The design: how unknowns combine to factors. The identity, unless :meth:`with_features` gives another.
     shares_unknowns : bool
@@ -227,6 +237,7 @@ class Objective(Smooth):
         self.device = arithmetic.device
         self.shares_unknowns = False
         self.features = Features.identity(observations.shape)
+        self.penalty = Penalty(self.ridge, self.intercept_ridge, self.features)
         self.bounds: SoftBounds | None = None
 
     @classmethod
@@ -238,6 +249,7 @@ class Objective(Smooth):
         *,
         side: SideFeatures | None = None,
         arithmetic: Arithmetic = Arithmetic(),  # noqa: B008 - frozen
+        mean_totals: tuple[float, float] | None = None,
     ) -> Self:
         """Return the objective of a model on some observations, in its unknowns.
 
@@ -253,6 +265,8 @@ class Objective(Smooth):
             Features of rows and columns, for a model with side features.
         arithmetic : Arithmetic
             Type, threads, device, and whether sums over all entries are exact.
+        mean_totals : (float, float), optional
+            Those of the fit (:class:`~tribit.model.fitted.Member`); by default those of the observations.
         """
         plain = cls(
             observations,
@@ -264,6 +278,12 @@ class Objective(Smooth):
             intercept_bound=spec.intercept_bound,
             arithmetic=arithmetic,
         )
+        totals = observations.totals
+        rows, columns = (
+            relative_l2(spec.l2_power, each, mean)
+            for each, mean in zip(totals, mean_totals or map(mean_total, totals), strict=True)
+        )
+        plain.penalty = replace(plain.penalty, relative=(rows, columns))
         features = features_of(spec, observations, side, plain.backend)
         if features is None:
             return plain
@@ -281,7 +301,7 @@ class Objective(Smooth):
         """
         again = copy(self)
         again.shares_unknowns, again.features, again.bounds = True, features, bounds
-        again.__dict__.pop("_ridges", None)
+        again.penalty = replace(self.penalty, features=features, shared=True)
         return again
 
     def in_float64(self) -> Self:
@@ -384,15 +404,6 @@ class Objective(Smooth):
             return factors.product_factors()
         return factors.row_factors, factors.column_factors
 
-    def penalty(self, unknowns: Factors) -> float:
-        """Return the ridge penalties of the unknowns."""
-        if self.shares_unknowns:
-            return 0.5 * unknowns.dot(self._penalty_gradient(unknowns))
-        # One weight for all of a kind: no array as long as the unknowns.
-        return self.ridge.value(
-            unknowns.row_factors, unknowns.column_factors
-        ) + self.intercept_ridge.value(unknowns.row_intercepts, unknowns.column_intercepts)
-
     def value(self, unknowns: Factors) -> float:
         """Return F."""
         unknowns = self._beside_features(unknowns)
@@ -400,7 +411,7 @@ class Objective(Smooth):
         risk = self.risk_value(factors)
         if self.bounds is not None:
             risk += self.bounds.value(factors)
-        return risk + self.penalty(unknowns)
+        return risk + self.penalty.value(unknowns)
 
     def risk_value(self, factors: Factors) -> float:
         """Return the risk alone at factors of the matrix, without the ridge."""
@@ -420,8 +431,9 @@ class Objective(Smooth):
             gradient = gradient.plus(1.0, self.bounds.gradient(factors))
         if np.isfinite(self.intercept_bound):
             gradient = replace(gradient, intercept=0.0)
-        weighted = self._penalty_gradient(unknowns)
-        penalty = 0.5 * unknowns.dot(weighted) if self.shares_unknowns else self.penalty(unknowns)
+        weighted = self.penalty.gradient(unknowns)
+        uniform = self.penalty.is_uniform
+        penalty = self.penalty.value(unknowns) if uniform else 0.5 * unknowns.dot(weighted)
         pulled = self.features.pull_back(self._in_backend_type(gradient))
         U, V, a, c = map(add_in_place, weighted.arrays, pulled.arrays)
         return float(risk + penalty), Factors(U, V, pulled.intercept, a, c)
@@ -433,7 +445,7 @@ class Objective(Smooth):
         if self.bounds is not None:
             curvatures = curvatures.plus(1.0, self.bounds.curvatures(factors))
         risk = self.features.pull_back_squares(curvatures)
-        return risk.plus(1.0, self._ridge_beside(unknowns))
+        return risk.plus(1.0, self.penalty.weights(unknowns))
 
     def preconditioner(self, unknowns: Factors) -> Preconditioner:
         """Return an approximate inverse curvature of F in all unknowns together."""
@@ -441,7 +453,7 @@ class Objective(Smooth):
         if not self.shares_unknowns:
             return Diagonal(self.scales(unknowns), kind)
         factors, counts = self.features.combine(unknowns), self.observations.counts
-        ridge = self._ridge_beside(unknowns)
+        ridge = self.penalty.weights(unknowns)
         if self.bounds is not None:
             bent = one_column(self.bounds.curvatures(factors))
             ridge = ridge.plus(1.0, self.features.pull_back_squares(bent))
@@ -476,24 +488,3 @@ class Objective(Smooth):
         A product with features takes half the memory traffic in single precision so; the identity rounds nothing.
         """
         return given.astype(self.backend.dtype) if self.shares_unknowns else given
-
-    def _penalty_gradient(self, unknowns: Factors) -> Factors:
-        """Return the gradient of the penalty: each unknown times its weight."""
-        pairs = zip(unknowns.arrays, self._ridge_beside(unknowns).arrays, strict=True)
-        U, V, a, c = (part * ridge for part, ridge in pairs)
-        return Factors(U, V, 0.0, a, c)
-
-    @cached_property
-    def _ridges(self) -> dict[Any, Factors]:
-        """The ridge weight of each unknown by the type of its arrays; those of NumPy are under None."""
-        return {None: self.features.ridge(self.ridge.l2, self.intercept_ridge.l2)}
-
-    def _ridge_beside(self, unknowns: Factors) -> Factors:
-        """Return the ridge weight of each unknown, where the unknowns are."""
-        beside = unknowns.row_factors
-        kind = None if is_numpy(beside) else beside.dtype
-        if kind not in self._ridges:
-            self._ridges[kind] = self._ridges[None].map_arrays(
-                lambda each: match_device(each, beside)
-            )
-        return self._ridges[kind]

@@ -6,8 +6,8 @@ Newton is two half-sweeps in turn; fold-in of new rows repeats half-sweeps with 
 
     p_i = argmin  sum over the entries j of row i of l(q_j' p + o_j, y_ij)  +  (p - c_i)' R (p - c_i) / 2
 
-with R diagonal and positive. A row with fewer entries than unknowns is solved in its dual unknowns,
-``p_i = c_i + R^-1 sum_j alpha_j q_j``, unless R is close to 0.
+with R diagonal and positive; rows may have their own. A row with fewer entries than unknowns is solved in its dual
+unknowns, ``p_i = c_i + R^-1 sum_j alpha_j q_j``, unless R is close to 0.
 """
 
 from __future__ import annotations
@@ -83,23 +83,22 @@ def half_sweep(
     objective. The value is NaN unless requested, and ``state`` is updated.
     """
     exact = not (backend.has_bounds and state.tightness >= MIN_TIGHTNESS)
-    free, ridge = problem.free, problem.ridge
+    free = problem.free
     rounding = float(np.finfo(backend.dtype).eps)
     moved = P.copy()
 
     def move(panel: Panel) -> tuple[float, float, float]:
-        here = P[panel.rows]
+        here, own = P[panel.rows], problem.select(panel.rows)
         old = here[:, :free]
         model = panel.models(here.astype(backend.dtype), free, exact=exact, value=value or exact)
-        deviation = problem.deviation(here, panel.rows)
-        values = model.values + 0.5 * deviation**2 @ ridge
-        gradients = model.gradients + ridge * deviation
+        values = model.values + own.penalty(here)
+        gradients = model.gradients + own.ridge * own.deviation(here)
         minima = solve_ball_constrained_rows(
             gradients,
             model.curvatures,
             old,
             state.multipliers[panel.rows],
-            problem,
+            own,
             rounding,
         )
         state.multipliers[panel.rows] = minima.multipliers
@@ -108,7 +107,7 @@ def half_sweep(
         if exact:
             # Differences below the rounding error of a row's sum decide nothing.
             noise = rounding * (np.abs(values) + backend.shape[1])
-            new = _search(panel, problem, here, new, values, gradients, noise, backend.dtype)
+            new = _search(panel, own, here, new, values, gradients, noise, backend.dtype)
         moved[panel.rows] = new
         share = panel.height / P.shape[0]
         return float(np.sum(minima.gains)), float(np.sum(values)), share * model.tightness
@@ -136,7 +135,7 @@ def _search(
     for _ in range(MAX_HALVINGS):
         trial = here + step[:, None] * direction
         reached = panel.values(trial.astype(dtype))
-        reached += 0.5 * problem.deviation(trial, panel.rows) ** 2 @ problem.ridge
+        reached += problem.penalty(trial)
         # Written so that a NaN is a failure.
         failed = ~(reached <= values + ARMIJO * step * slope + noise) & (step > 0)
         if not failed.any():
@@ -170,8 +169,8 @@ def solve_free_rows(
         ``q_j`` and ``o_j``.
     centre : array of shape (n_rows, m)
         ``c_i``.
-    ridge : array of shape (m,)
-        The diagonal of R, above 0.
+    ridge : array of shape (m,) or (n_rows, m)
+        The diagonal of R, above 0, or that of each row.
     """
     found = centre.astype(Q.dtype)
     layout = RowLayout(entries.rows, entries.columns, entries.shape)
@@ -189,10 +188,11 @@ def solve_free_rows(
             None if weights is None else weights[batch.entries],
         )
         narrow = batch.columns.shape[1] < Q.shape[1]
+        own = ridge if ridge.ndim == 1 else ridge[batch.rows]
         minimised = (
-            _minimise_by_entries if narrow and problem.is_steady(ridge) else _minimise_by_unknowns
+            _minimise_by_entries if narrow and problem.is_steady(own) else _minimise_by_unknowns
         )
-        found[batch.rows] = minimised(problem, found[batch.rows], ridge)
+        found[batch.rows] = minimised(problem, found[batch.rows], own)
 
     with single_threaded_blas():
         for _ in ordered_map(move, [each for each in layout.batches if each.columns.size], n_jobs):
@@ -254,7 +254,7 @@ def _minimise_by_unknowns(rows: _RowBatch, centre: Array, ridge: Array) -> Array
     q, away = rows.q, np.zeros_like(centre)
     x = rows.at(centre)
     values = rows.loss(x)
-    diagonal, rounding = np.arange(ridge.size), float(np.finfo(q.dtype).eps)
+    diagonal, rounding = np.arange(q.shape[2]), float(np.finfo(q.dtype).eps)
     for _ in range(MAX_STEPS):
         gradient = _times(q.transpose(0, 2, 1), rows.first(x)) + ridge * away
         # One array on both sides: the product is symmetric, and costs half.
@@ -276,7 +276,7 @@ def _minimise_by_unknowns(rows: _RowBatch, centre: Array, ridge: Array) -> Array
 def _minimise_by_entries(rows: _RowBatch, centre: Array, ridge: Array) -> Array:
     """Return the minimisers, by steps ``(I + W K)^-1`` of ``alpha + l'`` with ``K = Q R^-1 Q'``."""
     q, x = rows.q, rows.at(centre)
-    K = np.matmul(q / ridge, q.transpose(0, 2, 1))
+    K = np.matmul(q / ridge[..., None, :], q.transpose(0, 2, 1))
     identity = np.eye(K.shape[1], dtype=K.dtype)
     alpha, weighed = np.zeros_like(x), np.zeros_like(x)  # weighed: K alpha
     values = rows.loss(x)

@@ -150,8 +150,8 @@ class ClusterBackend(Backend):
                 self.held,
                 [P[rows] for rows in self.rows],
                 [state.multipliers[rows] for rows in self.rows],
+                [problem.select(rows) for rows in self.rows],
                 Q=self._as_dtype(Q),
-                problem=problem,
                 tightness=state.tightness,
                 value=value,
             )

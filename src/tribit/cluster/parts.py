@@ -371,9 +371,9 @@ def half_sweep(
     held: PartBackend,
     P: Array,
     multipliers: Array,
+    problem: RowProblem,
     Q: Array,
     *,
-    problem: RowProblem,
     tightness: float,
     value: bool,
 ) -> tuple[HalfSweep, RowState]:

@@ -140,6 +140,10 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         the minimum. "auto" is the chosen radius.
     l2 : float or "auto", default="auto"
         Weight of the ridge penalty on U and V.
+    l2_power : float or "auto", default="auto"
+        Power of the number of entries in the penalty of a row or column, from 0 to 1: that of ``u_i`` is
+        ``l2 (n_i / n)^l2_power``, with n the mean number of entries of a row. 0 is the same penalty for all rows, 1 one
+        for each entry.
     l2_intercept : float, None or "auto", default="auto"
         Weight of the ridge penalty on row and column biases; None for ``l2``.
     implicit_features : bool or "auto", default="auto"
@@ -297,6 +301,7 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         norm: str = "max",
         alpha: float | Auto | None = None,
         l2: float | Auto = AUTO,
+        l2_power: float | Auto = AUTO,
         l2_intercept: float | Auto | None = AUTO,
         implicit_features: bool | Auto = AUTO,
         l2_implicit: float | Auto | None = AUTO,
@@ -333,6 +338,7 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         self.norm = norm
         self.alpha = alpha
         self.l2 = l2
+        self.l2_power = l2_power
         self.l2_intercept = l2_intercept
         self.implicit_features = implicit_features
         self.l2_implicit = l2_implicit

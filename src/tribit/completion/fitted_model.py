@@ -56,6 +56,7 @@ class FittedModel(HasAxes):
     radius_ = _hyperparameter("radius")
     alpha_ = _hyperparameter("alpha")
     l2_ = _hyperparameter("l2")
+    l2_power_ = _hyperparameter("l2_power")
     l2_intercept_ = _hyperparameter("l2_intercept")
     implicit_features_ = _hyperparameter("implicit_features")
     l2_implicit_ = _hyperparameter("l2_implicit")

@@ -31,6 +31,7 @@ from tribit.backends.threads import count_jobs, single_threaded_blas
 from tribit.data.axis import Axes, Axis, Positions, first_true, quoted_id
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations
+from tribit.data.weights import weights_or_ones
 from tribit.errors import InvalidInputError
 from tribit.explain.explanation import EntryEffect, Explanation
 from tribit.folding.row_solver import RowSolver
@@ -154,20 +155,24 @@ def scores_without_each(
     member, n = solver.member, entries.columns.size
     shared, intercept = implicit_terms(member, entries.columns)
     centre = np.append(shared + side[0], intercept + side[1])
-    problem = solver.row_problem((centre[None, :-1], centre[None, -1]))
+    # With all entries of the row, then without each of them.
+    weights = weights_or_ones(entries.weights, n)
+    totals = weights.sum() - np.append(0.0, weights)
+    problem = solver.row_problem((centre[None, :-1], centre[None, -1]), totals)
     if n < MIN_ENTRIES_AT_ONCE or not problem.free or not solver.is_unbounded(problem):
         return None
     d = problem.free
     V, offsets = member.factors.column_factors, member.factors.column_intercepts
     Q = np.hstack([V[entries.columns], np.ones((n, 1))])[:, :d].astype(np.float64)
-    row = _Row(member, entries, Q, problem.ridge)
+    ridges = np.broadcast_to(problem.ridge, (1 + n, d))
+    row = _Row(member, entries, Q, ridges[0])
     targets = np.hstack([V[at], np.ones((at.size, 1))])[:, :d].T.astype(np.float64)
     effects = member.factors.intercept + offsets[at]
     with single_threaded_blas():
         p = row.minimum(centre[:d])
         if p is None:
             return None
-        found = row.left_out(p, _centres(member, entries, side)[:, :d], targets)
+        found = row.left_out(p, _centres(member, entries, side)[:, :d], targets, ridges[1:])
     if found is None:
         return None
     return np.asarray(np.vstack([p @ targets, found]) + effects)
@@ -231,8 +236,8 @@ class _Row:
                 return p
         return None
 
-    def left_out(self, p: Array, centres: Array, targets: Array) -> Array | None:
-        """Return ``p_e' targets`` without each entry e, in the original order of the entries."""
+    def left_out(self, p: Array, centres: Array, targets: Array, ridges: Array) -> Array | None:
+        """Return ``p_e' targets`` without each entry e, in the original order of the entries, with its own ridge."""
         H, weights = self.curvature(p)
         factor = cho_factor(H)
         solved = cho_solve(factor, self.Q.T).T
@@ -243,12 +248,12 @@ class _Row:
         for start in range(0, self.order.size, step):
             some = np.arange(start, min(start + step, self.order.size))
             # Centres have the original order of the entries.
-            own = centres[self.order[some]]
+            own, ridge = centres[self.order[some]], ridges[self.order[some]]
             P = p + (own - centres.mean(axis=0))
             for _ in range(MAX_STEPS):
                 slopes = self.slopes(self.scores(P))
                 slopes[np.arange(some.size), some] = 0.0
-                gradient = slopes @ self.Q + self.ridge * (P - own)
+                gradient = slopes @ self.Q + ridge * (P - own)
                 move = cho_solve(factor, gradient.T).T
                 along = np.einsum("ed,ed->e", self.Q[some], move)
                 move += (left[some] * along)[:, None] * solved[some]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tribit.backends import make_backend
 from tribit.backends.balls import RowProblem
+from tribit.backends.penalty import relative_l2
 from tribit.backends.rows import RowState, solve_free_rows
 from tribit.backends.threads import single_threaded_blas
 from tribit.data.features import Group
@@ -52,7 +53,7 @@ class RowSolver:
         """
         k = self.member.factors.rank
         s, t = shared
-        problem = self.row_problem(shared, scales)
+        problem = self.row_problem(shared, entries.totals[0], scales)
         if problem.free and self.is_unbounded(problem):
             return self._solve_unbounded(problem, entries, t)
         # Rows without entries have an own part of 0, in a mixture too, which has no information on them.
@@ -67,8 +68,13 @@ class RowSolver:
             P[known] = self._run_half_sweeps(P, problem, entries, known)
         return P[:, :k], P[:, k]
 
-    def row_problem(self, shared: Pair, scales: tuple[float, float] = (1.0, 1.0)) -> RowProblem:
-        """Return ridge and bounds of rows, with the terms of features as the prior mean."""
+    def row_problem(
+        self,
+        shared: Pair,
+        totals: NDArray[np.number[Any]],
+        scales: tuple[float, float] = (1.0, 1.0),
+    ) -> RowProblem:
+        """Return ridge and bounds of rows with these totals of entries, with the terms of features as the prior mean."""
         spec, k = self.member.spec, self.member.factors.rank
         l2_intercept = spec.l2 if spec.l2_intercept is None else spec.l2_intercept
         s, t = shared
@@ -80,6 +86,7 @@ class RowSolver:
             float(np.sqrt(spec.row_radius)),
             spec.intercept_bound,
             np.hstack([s, t[:, None]])[:, : k + spec.intercept],
+            relative_l2(spec.l2_power, totals, self.member.mean_totals[0]),
         )
 
     def is_unbounded(self, problem: RowProblem) -> bool:

@@ -106,6 +106,11 @@ def _with_intercepts(factors: Array, intercepts: Array) -> Array:
     return namespace(factors).concat([factors, intercepts[:, None]], axis=1)  # type: ignore[no-any-return]
 
 
+def mean_total(totals: NDArray[np.number[Any]]) -> float:
+    """Return the mean number, or total weight, of the entries of the rows that have any."""
+    return float(np.sum(totals)) / max(int(np.count_nonzero(totals)), 1)
+
+
 @dataclass(frozen=True, eq=False)
 class Activity:
     """Implicit features of rows: the columns with observed entries, whatever the labels.
@@ -136,8 +141,7 @@ class Activity:
         cls, counts: NDArray[np.integer[Any]], others: NDArray[np.integer[Any]], share: float
     ) -> Activity:
         """Return the features of rows, given the numbers of entries of rows and of columns, and the floor's share."""
-        n = int(np.sum(counts))
-        typical = n / max(int(np.count_nonzero(counts)), 1)
+        n, typical = int(np.sum(counts)), mean_total(counts)
         return cls(others.astype(np.float64) / max(n, 1), typical, share * typical)
 
     def shift(self, counts: NDArray[np.integer[Any]]) -> Array:

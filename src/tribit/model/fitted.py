@@ -68,6 +68,9 @@ class Member(Summarised):
         Number of latent factors of the fit; further ones are those of a regression that was added afterwards.
     weight : float
         Relative weight in the mean of the members.
+    mean_totals : (float, float)
+        Mean numbers (or total weights) of the entries of the rows and of the columns of the fit that have any, the
+        units of ``l2_power``.
     """
 
     spec: ModelSpec
@@ -76,6 +79,7 @@ class Member(Summarised):
     maps: tuple[FeatureMap, FeatureMap]
     own_rank: int
     weight: float = 1.0
+    mean_totals: tuple[float, float] = (1.0, 1.0)
 
     def facts(self) -> dict[str, str]:
         """Return model, shape and weight."""
@@ -94,7 +98,8 @@ class Member(Summarised):
             spec=_with_rho(self.spec, _transposed_rho(self.spec.rho)),
             unknowns=self.unknowns.transposed,
             factors=self.factors.transposed,
-            maps=(self.maps[1], self.maps[0]),
+            maps=self.maps[::-1],
+            mean_totals=self.mean_totals[::-1],
         )
 
     def without_regression(self) -> Member:

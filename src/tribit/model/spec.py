@@ -159,6 +159,12 @@ class ModelSpec:
     l2: float = _parameter(
         5.0, check_not_negative, choosable=True, help="Ridge penalty on the factors."
     )
+    l2_power: float = _parameter(
+        0.0,
+        lambda name, value: check_between(name, value, 0.0, 1.0),
+        choosable=True,
+        help="Power of the number of entries of a row or column in the penalty of its factors, from 0 to 1.",
+    )
     l2_intercept: float | None = _parameter(
         None,
         _optional(check_not_negative),
@@ -355,7 +361,8 @@ class ModelSpec:
             used = {"l2_implicit": self.implicit_features, "l2_side": self.side_features}.get(
                 name, True
             )
-            if value is not None and used and not (name == "l2" and not self.rank):
+            used &= bool(self.rank) or name not in ("l2", "l2_power")
+            if value is not None and used and (value or name != "l2_power"):
                 words.append(f"{name} {value:.3g}")
         if self.implicit_features:
             words.append(

@@ -24,7 +24,7 @@ from tribit.metrics.full_ranking import scores_among_unobserved
 from tribit.model.calibration import CALIBRATORS, Calibrator, Identity, Isotonic, Platt, platt
 from tribit.model.ease import regression_factors, with_regression
 from tribit.model.factors import Factors
-from tribit.model.features import Encoders, feature_maps
+from tribit.model.features import Encoders, feature_maps, mean_total
 from tribit.model.fitted import LIKE, Fitted, Member
 from tribit.model.horizon import AtRisk, fit_horizon
 from tribit.model.links import as_link
@@ -71,6 +71,7 @@ class Fits:
         self, observations: Observations, encoders: Encoders, dtype: str
     ) -> tuple[Member, ...]:
         """Return the members of the fit, with the maps from features that further rows need."""
+        rows, columns = map(mean_total, observations.totals)
         parts = zip(self.specs, self.problems, self.results, self.found, strict=True)
         return tuple(
             Member(
@@ -79,6 +80,7 @@ class Fits:
                 problem.factors(unknowns).astype(dtype),
                 feature_maps(spec, observations, encoders),
                 result.factors.rank,
+                mean_totals=(rows, columns),
             )
             for spec, problem, result, unknowns in parts
         )

@@ -337,11 +337,13 @@ def _restrict_to_read(base: ModelSpec, free: frozenset[str]) -> frozenset[str]:
         free -= {"radius", "alpha"}
     unread = {
         frozenset({"l2_intercept"}): not base.intercept,
+        frozenset({"l2_power"}): "l2" not in free,  # a given penalty is that of every row
         frozenset({"l2_implicit", "activity_floor"}): "implicit_features" not in free
         and not base.implicit_features,
         frozenset({"l2_side"}): "side_features" not in free and not base.side_features,
-        frozenset({"l2", "implicit_features", "l2_implicit", "activity_floor"}): "rank" not in free
-        and not base.rank,
+        frozenset({"l2", "l2_power", "implicit_features", "l2_implicit", "activity_floor"}): (
+            "rank" not in free and not base.rank
+        ),
     }
     for names, is_unread in unread.items():
         if is_unread:

@@ -10,6 +10,7 @@ lowers the objective too. No step length has to be tuned.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from tribit.model.factors import Factors
 from tribit.solvers.base import Solver, StatedProblem, refuse_shared_unknowns
 from tribit.solvers.loop import SolverResult, Step, Stopping, run
 
+#: The sums over the rows of a factor, their penalty and bounds, and the warm start of the next half-sweep.
+Side: TypeAlias = tuple[Backend, RowProblem, RowState]
 #: Moved factors, the promised gain, and the rows' total before the move.
 Moved = tuple[Factors, float, float]
 
@@ -78,15 +81,16 @@ class Newton(Solver):
             norm,
             objective.intercept_bound,
         )
+        backends = objective.backend, objective.backend.transposed
         rows, columns = (
-            (backend, RowState(backend.shape[0]))
-            for backend in (objective.backend, objective.backend.transposed)
+            (backend, replace(problem, relative_l2=each), RowState(backend.shape[0]))
+            for backend, each in zip(backends, objective.penalty.relative, strict=True)
         )
         before: Factors | None = None
         reach, lowest = REACH, np.inf
 
-        def move(side: tuple[Backend, RowState], factors: Factors, *, value: bool) -> Moved:
-            backend, state = side
+        def move(side: Side, factors: Factors, *, value: bool) -> Moved:
+            backend, problem, state = side
             P, Q = objective.product(factors)
             half = backend.half_sweep(P, Q, problem, state, value=value)
             k = problem.k
@@ -95,8 +99,7 @@ class Newton(Solver):
             return moved, half.gain, half.value
 
         def first_half(factors: Factors) -> tuple[Factors, Factors, float, float]:
-            others = objective.ridge.value(factors.column_factors)
-            others += objective.intercept_ridge.value(factors.column_intercepts)
+            others = objective.penalty.of_columns(factors)
             moved, gain, value = move(rows, factors, value=True)
             return factors, moved, gain, value + others
 

@@ -75,12 +75,12 @@ def _are_knots(levels: list[Any]) -> bool:
     return rising and len(levels) > 1
 
 
+TWO_POSITIVE = Field(
+    "two positive numbers",
+    lambda value: type(value) is list and len(value) == 2 and all(map(POSITIVE.holds, value)),
+)
 TYPICAL = Field(
-    "two positive numbers, or null",
-    lambda value: (
-        value is None
-        or (type(value) is list and len(value) == 2 and all(map(POSITIVE.holds, value)))
-    ),
+    f"{TWO_POSITIVE.words}, or null", lambda value: value is None or TWO_POSITIVE.holds(value)
 )
 ENCODERS = Field(
     "two lists of objects, or nulls",
@@ -119,7 +119,13 @@ FITTED = {
     "typical": TYPICAL,
     "encoders": ENCODERS,
 }
-MEMBER = {"spec": OBJECT, "intercept": NUMBER, "own_rank": COUNT, "weight": POSITIVE}
+MEMBER = {
+    "spec": OBJECT,
+    "intercept": NUMBER,
+    "own_rank": COUNT,
+    "weight": POSITIVE,
+    "mean_totals": TWO_POSITIVE,
+}
 
 
 def fitted_header(fitted: Fitted) -> dict[str, Any]:
@@ -135,6 +141,7 @@ def fitted_header(fitted: Fitted) -> dict[str, Any]:
                 "intercept": float(each.unknowns.intercept),
                 "own_rank": each.own_rank,
                 "weight": each.weight,
+                "mean_totals": list(each.mean_totals),
             }
             for each in fitted.members
         ],
@@ -373,6 +380,7 @@ def _member(number: int, header: Mapping[str, Any], tensors: Tensors) -> Member:
         (rows, columns),
         described["own_rank"],
         float(described["weight"]),
+        (float(described["mean_totals"][0]), float(described["mean_totals"][1])),
     )
 
 

@@ -16,9 +16,8 @@ from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.folding.new_rows import select_rows
 from tribit.model.factors import Factors
-from tribit.model.fitted import Fitted
+from tribit.model.fitted import Fitted, Member
 from tribit.model.risks import Missingness, Risk
-from tribit.model.spec import ModelSpec
 from tribit.ranking.lists import Recommendations
 from tribit.uncertainty.posterior import Intervals, check_prior, first_member, variances
 from tribit.uncertainty.row_covariances import RowPosterior, row_covariances
@@ -40,7 +39,7 @@ def standard_deviations(fitted: Fitted, seen: Observations, i: Positions, j: Pos
         Positions of the entries.
     """
     fitted = first_member(fitted)
-    spec = fitted.spec
+    member, spec = fitted.members[0], fitted.spec
     radius = check_prior(spec)
     risk = fitted.risk()
     if not spec.uses_unobserved and not spec.inverse_power:
@@ -55,14 +54,14 @@ def standard_deviations(fitted: Fitted, seen: Observations, i: Positions, j: Pos
     columns, j = np.unique(j, return_inverse=True)
     with single_threaded_blas():
         sides = (
-            _side(spec, seen, factors, rows, risk, radius),
-            _side(spec, seen.transpose(), factors.transposed, columns, risk, radius),
+            _side(member, seen, factors, rows, risk, radius),
+            _side(member.transposed, seen.transpose(), factors.transposed, columns, risk, radius),
         )
     return np.sqrt(variances(*sides, factors.rank, i, j))
 
 
 def _side(
-    spec: ModelSpec,
+    member: Member,
     seen: Observations,
     factors: Factors,
     rows: Positions,
@@ -71,7 +70,9 @@ def _side(
 ) -> RowPosterior:
     """Return some rows with their covariances, computed on a matrix of these rows alone."""
     some = select_rows(seen, rows)
-    objective = Objective.of(spec.without_features, some, risk)
+    objective = Objective.of(
+        member.spec.without_features, some, risk, mean_totals=member.mean_totals
+    )
     own = Factors(
         factors.row_factors[rows],
         factors.column_factors,
@@ -80,9 +81,7 @@ def _side(
         factors.column_intercepts,
     )
     weights = *some.risk_weights(risk), some.weights_or_ones
-    return row_covariances(
-        objective, objective.backend, own, (some.rows, some.columns, *weights), radius
-    )
+    return row_covariances(objective, own, (some.rows, some.columns, *weights), radius)
 
 
 #: Rows whose intervals are computed at once: their covariances take some 30 MB at rank 40.

@@ -447,19 +447,19 @@ def _posterior(fitted: Fitted, observations: Observations, n_jobs: int | None) -
     spec, risk = fitted.spec, fitted.risk()
     radius = check_prior(spec)
     objective = Objective.of(
-        spec.without_features, observations, risk, arithmetic=Arithmetic(n_jobs=n_jobs)
+        spec.without_features,
+        observations,
+        risk,
+        arithmetic=Arithmetic(n_jobs=n_jobs),
+        mean_totals=fitted.members[0].mean_totals,
     )
     factors = fitted.factors.astype("float64")
     weights = *observations.risk_weights(risk), observations.weights_or_ones
     seen = observations.rows, observations.columns
     with single_threaded_blas():
-        rows = row_covariances(objective, objective.backend, factors, (*seen, *weights), radius)
+        rows = row_covariances(objective, factors, (*seen, *weights), radius)
         columns = row_covariances(
-            objective,
-            objective.backend.transposed,
-            factors.transposed,
-            (*seen[::-1], *weights),
-            radius,
+            objective, factors.transposed, (*seen[::-1], *weights), radius, transposed=True
         )
     return Posterior(fitted, observations, rows, columns, n_jobs=n_jobs)
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.backends.base import Backend, Panel
+from tribit.backends.base import Panel
 from tribit.backends.layout import RowLayout
 from tribit.backends.objective import Objective
 from tribit.model.factors import Factors
@@ -76,23 +76,35 @@ def unpack_symmetric(packed: Array, size: int) -> Array:
 
 
 def row_covariances(
-    objective: Objective, backend: Backend, factors: Factors, places: object, radius: float | None
+    objective: Objective,
+    factors: Factors,
+    places: object,
+    radius: float | None,
+    *,
+    transposed: bool = False,
 ) -> RowPosterior:
     """Return the rows of ``factors`` with their covariances.
 
     Parameters
     ----------
-    objective, backend : Objective, Backend
-        The minimised objective and its backend, which is transposed for the columns.
+    objective : Objective
+        The minimised objective.
     factors : Factors
         The solution, transposed for the columns.
     places : tuple of arrays
-        Rows and columns of the observed entries, in the backend's orientation, the weights ``plus`` and ``minus``
-        that the risk gives them, and their own weights.
+        Rows and columns of the observed entries, exchanged for the columns, the weights ``plus`` and ``minus`` that
+        the risk gives them, and their own weights.
     radius : float or None
         Squared radius of the ball of each row, if there is one.
+    transposed : bool
+        Whether the rows are the columns of the objective.
     """
     k = factors.rank
+    backend = objective.backend.transposed if transposed else objective.backend
+    l2 = objective.ridge.l2 * np.ones((factors.row_factors.shape[0], 1))
+    relative = objective.penalty.relative[transposed]
+    if relative is not None:
+        l2 *= relative[:, None]
     free = k + 1 if objective.intercept else k
     P, Q = (np.asarray(part, dtype=np.float64) for part in objective.product(factors))
     spread = None if _is_likelihood(objective, places) else _spread(objective, P, Q, free, places)
@@ -102,7 +114,7 @@ def row_covariances(
     def fill(panel: Panel) -> None:
         here = P[panel.rows]
         model = panel.models(here, free, exact=True, value=False)
-        ridge = _precisions(objective, here[:, :free], model.gradients, k, radius)
+        ridge = _precisions(objective, here[:, :free], model.gradients, l2[panel.rows], radius)
         spread_here = None if spread is None else unpack_symmetric(spread[panel.rows], free)
         covariances = _covariances(model.matrices(), ridge, spread_here)
         packed[panel.rows] = (covariances[:, left, right] + covariances[:, right, left]) / 2
@@ -129,7 +141,7 @@ def _covariances(H: Array, ridge: Array, spread: Array | None) -> Array:
 
 
 def _precisions(
-    objective: Objective, own: Array, gradients: Array, k: int, radius: float | None
+    objective: Objective, own: Array, gradients: Array, l2: Array, radius: float | None
 ) -> Array:
     """Return the diagonal of each row's prior precision.
 
@@ -137,8 +149,8 @@ def _precisions(
     covariance of the uniform distribution in it, ``radius / (k + 2)``, or by the Lagrange multiplier of a row on the
     boundary where that is larger. A bound on intercepts is represented alike, by the variance ``bound^2 / 3``.
     """
-    l2 = objective.ridge.l2
-    ridge = np.full(own.shape, float(l2))
+    k = own.shape[1] - objective.intercept
+    ridge = np.full(own.shape, l2)
     ridge[:, k:] = objective.intercept_ridge.l2
     if radius is not None:
         U = own[:, :k]

@@ -141,7 +141,7 @@ class CompiledBackend(Backend):
         moved, found = P.copy(), np.empty((P.shape[0], 2))
         centre = np.empty((0, 0)) if problem.prior_mean is None else problem.prior_mean
         numbers = loss.scale, loss.unit, loss.slope
-        pull = problem.ridge, np.ascontiguousarray(centre, dtype=np.float64)
+        pull = np.atleast_2d(problem.ridge), np.ascontiguousarray(centre, dtype=np.float64)
         rounding = float(np.finfo(self.dtype).eps)
 
         def run(block: tuple[int, int]) -> None:

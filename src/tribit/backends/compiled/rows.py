@@ -248,10 +248,11 @@ def move(
 ):
     """Move rows ``start`` to ``stop`` to the minimisers of their models (:func:`tribit.backends.rows.half_sweep`).
 
-    For rows without a ball and without bounds, each with a backtracking line search on its own objective. ``centre``
-    has no rows where the ridge pulls to 0. The columns of ``found`` are the values before and the gains.
+    For rows without a ball and without bounds, each with a backtracking line search on its own objective. ``ridge`` has
+    one row where all have the same, ``centre`` none where the ridge pulls to 0. The columns of ``found`` are the values
+    before and the gains.
     """
-    free, m, kind = ridge.size, Q.shape[1], Q.dtype
+    free, m, kind = ridge.shape[1], Q.shape[1], Q.dtype
     p, g, sums = np.empty(m, kind), np.empty(m, kind), np.empty(free)
     q = np.empty((RUN_ENTRIES, m), kind)
     bent, square = room(free, kind)
@@ -265,6 +266,7 @@ def move(
     step, pulled, bend_unit = np.empty(free), np.empty(free), unit * slope * slope
     for row in range(start, stop):
         scale_row(P, row, scale, p)
+        own = row if ridge.shape[0] > 1 else 0
         left, right = indptr[row], indptr[row + 1]
         value = unit * model_of_row(
             left, right, columns, weights, Q, p, q, bent, z, first, bends, loss, g, sums, square, H
@@ -276,12 +278,12 @@ def move(
         lift = 4.0 * rounding * trace + 1e-12
         for j in range(free):
             pulled[j] = P[row, j] - (centre[row, j] if centre.shape[0] else 0.0)
-            value += 0.5 * ridge[j] * pulled[j] * pulled[j]
-            sums[j] = sums[j] * (unit * slope) + ridge[j] * pulled[j]
+            value += 0.5 * ridge[own, j] * pulled[j] * pulled[j]
+            sums[j] = sums[j] * (unit * slope) + ridge[own, j] * pulled[j]
             step[j] = -sums[j]
             for k in range(j + 1):
                 H[j, k] *= bend_unit
-            H[j, j] += ridge[j] + lift
+            H[j, j] += ridge[own, j] + lift
         solve(H, L, step, lift)
         falls = 0.0
         for j in range(free):
@@ -300,7 +302,7 @@ def move(
             reached = 0.0
             for j in range(free):
                 p[j] = kind.type(P[row, j] + length * step[j]) * kind.type(scale)
-                reached += 0.5 * ridge[j] * (pulled[j] + length * step[j]) ** 2
+                reached += 0.5 * ridge[own, j] * (pulled[j] + length * step[j]) ** 2
             if right - left <= RUN_ENTRIES:  # the model has gathered all of them
                 project(right - left, p, q, z)
                 losses(z, right - left, weights, left, loss)

@@ -35,7 +35,7 @@ def solve_ball_constrained_rows(
 ) -> Minima:
     """Return the minimisers, one a row, as :func:`tribit.backends.balls.solve_ball_constrained_rows` does.
 
-    ``ridge`` is the problem's, on the device. ``curvatures`` are overwritten.
+    ``ridge`` is the problem's for these rows, on the device. ``curvatures`` are overwritten.
     """
     H = curvatures
     diagonal = H.diagonal(dim1=1, dim2=2)

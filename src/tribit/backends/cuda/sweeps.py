@@ -49,7 +49,9 @@ class DeviceProblem:
 
     def penalty(self, P: Tensor) -> Tensor:
         """Return the ridge of each row."""
-        return 0.5 * (self.deviation(P) ** 2 @ self.ridge).double()
+        squares = self.deviation(P) ** 2
+        own = squares @ self.ridge if self.ridge.ndim == 1 else (squares * self.ridge).sum(1)
+        return 0.5 * own.double()
 
     def deviation(self, P: Tensor) -> Tensor:
         """Return how far the rows are from their prior means."""
@@ -83,7 +85,7 @@ def half_sweep(
             P[here, :free],
             guesses[here],
             problem,
-            own.ridge,
+            own.ridge if own.ridge.ndim == 1 else own.ridge[here],
             backend.rounding,
         )
         moved[here, :free], multipliers[here] = minima.minimisers, minima.multipliers
