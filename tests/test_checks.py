@@ -62,6 +62,7 @@ PARAMETERS = [
     ("l2", 1, {**MASK, "l2_intercept": 0.5}),
     ("l2", 1, {**MASK, "l2_implicit": None}),
     ("l2", 1, GRADIENT),
+    ("l2_power", 1, PLAIN),
     ("l2_intercept", 2, {**PLAIN, "l2": 0.5}),
     ("l2_intercept", 2, MASK),
     ("l2_implicit", 2, {**MASK, "l2": 0.5, "l2_intercept": 0.25}),

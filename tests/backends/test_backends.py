@@ -351,31 +351,38 @@ PROBLEMS = {
     "ridge": RowProblem(K - 1, True, 0.3, 0.1),
     "ball": RowProblem(K - 1, True, 0.05, 0.1, norm=0.5, bound=0.4),
     "no intercept": RowProblem(K, False, 0.2, norm=1.0),
+    "own ridges": RowProblem(K - 1, True, 0.3, 0.1),
 }
 
 
 @each_pair
 @some_links
-@pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
+@pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.usefixtures("small_pieces")
-def test_half_sweeps_find_the_minimum_of_every_row(kind, risk, link, problem):
-    A = MATRICES["gaps"]
+def test_half_sweeps_find_the_minimum_of_every_row(kind, risk, link, name):
+    A, problem = MATRICES["gaps"], PROBLEMS[name]
     P, Q = random_factors(A.shape, K)
     if risk.unobserved_weight and np.isinf(
         problem.norm
     ):  # such a risk has its minimum in a ball only
         problem = replace(problem, norm=3.0, bound=3.0)
+    ridge = problem.ridge
+    if name == "own ridges":
+        problem = replace(problem, relative_l2=np.linspace(0.2, 3.0, A.shape[0]))
+        ridge = np.hstack(
+            [0.3 * problem.relative_l2[:, None]] * (K - 1) + [np.full((A.shape[0], 1), 0.1)]
+        )
     free, k = problem.free, problem.k
     P[:, :k] *= min(1.0, problem.norm) / (1 + np.linalg.norm(P[:, :k], axis=1, keepdims=True))
     P[:, k:free] = np.clip(P[:, k:free], -problem.bound, problem.bound)
     exact = Reference(A, link, risk)
 
     def own(P):
-        return exact.row_values(P, Q) + 0.5 * P[:, :free] ** 2 @ problem.ridge
+        return exact.row_values(P, Q) + 0.5 * np.sum(ridge * P[:, :free] ** 2, axis=1)
 
     def rest(P):
         """Return how far the conditions of Karush, Kuhn and Tucker are from holding, by the dense formula."""
-        slope = exact.gradients(P, Q)[0][:, :free] + problem.ridge * P[:, :free]
+        slope = exact.gradients(P, Q)[0][:, :free] + ridge * P[:, :free]
         U = P[:, :k]
         held = np.linalg.norm(U, axis=1) >= problem.norm * (1 - 1e-6)
         force = np.maximum(

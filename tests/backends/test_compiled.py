@@ -78,7 +78,7 @@ def test_values_gradients_and_models_of_long_and_empty_rows(dtype, intercept, k,
 
 @needs_numba
 @pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("case", ["ridge", "prior_mean", "flat", "far", "ball", "bound"])
+@pytest.mark.parametrize("case", ["ridge", "own", "prior_mean", "flat", "far", "ball", "bound"])
 def test_half_sweeps(case, dtype, monkeypatch):
     A = long_rows()
     P, Q = random_factors(A.shape, 6)
@@ -87,6 +87,7 @@ def test_half_sweeps(case, dtype, monkeypatch):
     ridge = 0.0 if case == "flat" else 0.3
     more = {
         "prior_mean": {"prior_mean": np.random.default_rng(1).normal(size=(A.shape[0], 5))},
+        "own": {"relative_l2": np.linspace(0.2, 3.0, A.shape[0])},
         "ball": {"norm": 0.5},
         "bound": {"bound": 0.1},
     }

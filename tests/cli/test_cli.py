@@ -248,6 +248,7 @@ SAVED = [
     (["--norm", "trace"], "norm", "trace"),
     (["--alpha", "2", "--radius", "1"], "alpha", 2.0),
     (["--l2", "0.5"], "l2", 0.5),
+    (["--l2-power", "0.5"], "l2_power", 0.5),
     (["--l2-intercept", "0.25"], "l2_intercept", 0.25),
     (["--l2-intercept", "none"], "l2_intercept", None),
     (["--implicit-features", "yes"], "implicit_features", True),

@@ -77,6 +77,7 @@ def test_passes_equal_those_of_one_machine(monkeypatch, seen, there, factors, li
     for expected, found in zip(ours.gradient(P, Q), theirs.gradient(P, Q), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     for one, other, p, q in ((ours, theirs, P, Q), (ours.transposed, theirs.transposed, Q, P)):
+        problem = replace(problem, relative_l2=np.linspace(0.5, 2.0, p.shape[0]))
         states = RowState(p.shape[0]), RowState(p.shape[0])
         for state in states:  # curvatures themselves, and a line search
             state.tightness = 0.0

@@ -40,6 +40,7 @@ MODELS = {
     "factors": {},
     "probit": {"link": "probit"},
     "no intercept": {"intercept": False},
+    "by entries": {"l2_power": 0.5},
     "rank 0": {"rank": 0},
     "implicit features": IMPLICIT,
     "mixture": {"gammas": (0.6, 0.2, 0.2), "radius": 50.0, "rho": 0.5},
@@ -74,12 +75,14 @@ def refitted(model, row, column):
         k = factors.rank
         V, c = factors.column_factors, factors.column_intercepts + factors.intercept
         s, t = np.zeros(k), 0.0
+        counts = np.count_nonzero(A, axis=1)
+        relative = (max(np.count_nonzero(row), 1) / counts[counts > 0].mean()) ** spec.l2_power
         if spec.implicit_features:
             f = implicit_features((row != 0).astype(float), 1.0)
             s = f @ unknowns.row_factors[30:]
             t = f @ unknowns.row_intercepts[30:]
 
-        def value(p, V=V, c=c, s=s, t=t, k=k, spec=spec):
+        def value(p, V=V, c=c, s=s, t=t, k=k, spec=spec, relative=relative):
             (pn, pu, nu), q = spec.gammas, 0.5
             x = V @ (s + p[:k]) + t + spec.intercept * p[k] + c
             like, dislike = spec.link.loss(x, 1), spec.link.loss(x, -1)
@@ -87,7 +90,7 @@ def refitted(model, row, column):
             loss = (pn * seen)[row != 0].sum() + (nu * like + pu * dislike).sum()
             loss += (pu / q * (like - dislike))[row > 0].sum()
             loss += (nu / q * (dislike - like))[row < 0].sum()
-            return loss + 0.75 * p[:k] @ p[:k] + 0.35 * p[k] ** 2
+            return loss + 0.75 * relative * p[:k] @ p[:k] + 0.35 * p[k] ** 2
 
         # Twice: from where the first run was content, the second has better curvature.
         p = np.zeros(k + 1)

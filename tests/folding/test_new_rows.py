@@ -38,6 +38,8 @@ MODELS = {
         "activity_floor": (1, 0.5),
     },
     "mixture": {"gammas": (0.6, 0.2, 0.2), "radius": 1.0, "rho": 0.5},
+    "by entries": {**PN, "l2_power": 1.0},
+    "mixture by entries": {"gammas": (0.6, 0.2, 0.2), "radius": 9.0, "rho": 0.0, "l2_power": 0.5},
     "average": {**PN, "n_fits": 2},
     "average with features": {
         "gammas": (1, 0, 0),
@@ -45,6 +47,7 @@ MODELS = {
         "l2_implicit": 2.0,
         "activity_floor": (1, 0),
         "n_fits": 2,
+        "l2_power": 0.5,
     },
 }
 
@@ -69,7 +72,7 @@ def test_what_was_fitted_is_folded_in_with_the_same_factors(name, axis):
     assert model.shape_ == (40, 25)
 
 
-@pytest.mark.parametrize("name", ["factors", "implicit features"])
+@pytest.mark.parametrize("name", ["factors", "implicit features", "by entries"])
 def test_a_new_row_is_at_the_minimum_of_its_own_objective(name):
     model = fitted(name)
     row = np.zeros((1, 25), dtype=int)
@@ -85,11 +88,12 @@ def test_a_new_row_is_at_the_minimum_of_its_own_objective(name):
         s = f @ model.unknowns_.row_factors[40:65]
         t = f @ model.unknowns_.row_intercepts[40:65]
     seen = np.flatnonzero(row[0])
+    relative = 4 / (A != 0).sum(axis=1).mean() if name == "by entries" else 1.0
 
     def value(p):
         x = V[seen] @ (s + p[:2]) + t + p[2] + c[seen]
         loss = np.logaddexp(0, -row[0, seen] * x).sum()
-        return loss + 0.75 * p[:2] @ p[:2] + 0.35 * p[2] ** 2
+        return loss + 0.75 * relative * p[:2] @ p[:2] + 0.35 * p[2] ** 2
 
     p = minimize(value, np.zeros(3), tol=1e-14, options={"gtol": 1e-9}).x
     np.testing.assert_allclose(folded.row_factors_[40], s + p[:2], atol=1e-6)
@@ -109,7 +113,9 @@ def test_the_prior_of_new_rows_scales_the_ridge_of_the_fit():
         model.fold_in(A[:5], prior="old")
 
 
-@pytest.mark.parametrize("name", ["factors", "implicit features", "average with features"])
+@pytest.mark.parametrize(
+    "name", ["factors", "implicit features", "average with features", "by entries"]
+)
 def test_a_loaded_model_folds_in_the_same(name, tmp_path):
     model = fitted(name, dtype="float32", tol=1e-4)
     model.save(tmp_path / "model")

@@ -165,6 +165,7 @@ PROBLEMS = {
     "ball": RowProblem(K - 1, True, 0.05, 0.1, norm=0.5, bound=0.4),
     "no intercept": RowProblem(K, False, 0.2, norm=1.0),
     "centre": RowProblem(K - 1, True, 0.3, 0.1, norm=3.0, bound=3.0),
+    "own ridges": RowProblem(K - 1, True, 0.3, 0.1),
 }
 
 
@@ -181,6 +182,8 @@ def test_half_sweeps_end_where_those_of_the_cpu_do(risk, link, name, dtype):
         problem = replace(problem, norm=3.0, bound=3.0)
     if name == "centre":
         problem = replace(problem, prior_mean=0.1 * random_factors((A.shape[0], 1), K, seed=3)[0])
+    if name == "own ridges":
+        problem = replace(problem, relative_l2=np.linspace(0.2, 3.0, A.shape[0]))
     P[:, : problem.k] *= 0.1
     ends = []
     for device in ("cpu", "cuda"):

@@ -21,6 +21,7 @@ EVERY_FIELD = ModelSpec(
     norm="trace",
     alpha=np.pi,
     l2=1e300,
+    l2_power=0.3,
     l2_intercept=0.0,
     implicit_features=True,
     l2_implicit=5e-324,

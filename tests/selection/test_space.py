@@ -74,7 +74,9 @@ def space_of(table=A, solver=None, *, features=False, **parameters):
 OPEN = [
     ({}, None, ALL, 0, {"gammas": PN, "rank": 10, "l2": 5.0, "rho": None, "alpha": None}),
     ({"rank": 3}, None, ALL - {"rank"}, 0, {"rank": 3}),
-    ({"l2": 2.0}, None, ALL - {"l2"}, 0, {"l2": 2.0}),
+    # A given penalty is that of every row.
+    ({"l2": 2.0}, None, ALL - {"l2", "l2_power"}, 0, {"l2": 2.0, "l2_power": 0.0}),
+    ({"l2": 2.0, "l2_power": 1}, None, ALL - {"l2", "l2_power"}, 0, {"l2_power": 1.0}),
     ({"alpha": "auto"}, None, ALL | {"alpha"}, 0, {"alpha": None}),
     # The ball of radius alpha keeps the bound on entries; beside a ball features are not tried.
     ({"alpha": 0.5}, None, ALL - IMPLICIT - {"radius"}, 0, {"alpha": 0.5, "radius": 0.5}),

@@ -18,6 +18,7 @@ DEFAULTS = {
     "gammas": (1, 0, 0),
     "rank": 10,
     "l2": 5,
+    "l2_power": 0,
     "l2_intercept": None,
     "radius": None,
     "alpha": None,

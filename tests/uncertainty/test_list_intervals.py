@@ -27,8 +27,9 @@ def table(shape=(30, 25)):
         {"gammas": (0.5, 0.3, 0.2), "radius": 3.0},
         {"intercept": False},
         {"n_fits": 2},
+        {"l2_power": 0.5},
     ],
-    ids=["pn", "features", "mixture", "no intercept", "average"],
+    ids=["pn", "features", "mixture", "no intercept", "average", "by entries"],
 )
 def test_some_entries_have_the_deviations_of_all(options):
     seen = table()

@@ -16,6 +16,7 @@ from tribit import (
     Probit,
 )
 from tribit.backends.objective import Objective
+from tribit.backends.penalty import relative_l2
 from tribit.model.fitted import Fitted
 from tribit.model.label_noise import LabelNoise
 from tribit.model.risks import Risk, pn
@@ -89,6 +90,8 @@ def test_row_curvature_is_the_second_difference_of_the_objective(monkeypatch):
         model = fitted(seen, gammas=gammas, **options)
         risk = Risk(*gammas, model.rho_)
         objective = Objective(seen, Logistic(), risk, l2=1, intercept=True)
+        own = relative_l2(0.5, seen.counts[0], 3.0), None
+        objective.penalty = replace(objective.penalty, relative=own)
         factors = model._factors()
         plus, minus = risk.observed_weights(seen.labels, seen.rows, seen.columns)
         places = seen.rows, seen.columns, plus, minus, 1.0

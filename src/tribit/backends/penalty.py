@@ -63,7 +63,7 @@ class Penalty:
     @property
     def is_uniform(self) -> bool:
         """Whether all unknowns of a kind have one weight, so that no array as long as the unknowns is needed."""
-        return not self.shared and self.relative == (None, None)
+        return not self.shared and all(each is None for each in self.relative)
 
     def value(self, unknowns: Factors) -> float:
         """Return the penalty."""
