@@ -40,12 +40,12 @@ def plain_value(factors, power):
     return loss + 0.5 * L2 * ridge + 0.5 * L2_INTERCEPT * (a @ a + c @ c)
 
 
-@pytest.mark.parametrize("typical", [4.0, 0.5])
-def test_the_relative_weight_of_a_row_is_a_power_of_its_number_of_entries(typical):
+@pytest.mark.parametrize("mean", [4.0, 0.5])
+def test_the_relative_weight_of_a_row_is_a_power_of_its_number_of_entries(mean):
     counts = np.array([0, 1, 4, 9])
-    assert relative_l2(0.0, counts, typical) is None
-    expected = np.sqrt(np.array([1, 1, 4, 9]) / max(typical, 1.0))
-    np.testing.assert_allclose(relative_l2(0.5, counts, typical), expected)
+    assert relative_l2(0.0, counts, mean) is None
+    expected = np.sqrt(np.array([1, 1, 4, 9]) / max(mean, 1.0))
+    np.testing.assert_allclose(relative_l2(0.5, counts, mean), expected)
 
 
 DESIGNS = {
@@ -115,6 +115,16 @@ def test_every_solver_finds_the_minimum_of_the_plain_objective(solver, power):
     start = np.concatenate([each.ravel() for each in found.arrays] + [[found.intercept]])
     least = minimize(of, start, options={"gtol": 1e-6}).fun
     assert model.objective_ == pytest.approx(least, rel=1e-5)
+
+
+def test_the_total_weight_is_the_number_of_entries():
+    seen = observations_of(A)
+    weights = RNG.integers(1, 4, len(seen))
+    spec = ModelSpec(rank=K, l2=L2, l2_power=0.5, l2_intercept=L2_INTERCEPT)
+    objective = Objective.of(spec, seen.with_weights(weights), Risk(1.0, 0.0, 0.0))
+    totals = np.bincount(seen.rows, weights, minlength=14)
+    expected = np.sqrt(np.maximum(totals, 1) / totals[totals > 0].mean())
+    np.testing.assert_allclose(objective.penalty.relative[0], expected)
 
 
 def test_a_full_table_has_the_same_fit_at_every_power():

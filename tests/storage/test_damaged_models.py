@@ -169,6 +169,7 @@ OBJECTS = {
             "intercept": [NAN, -INFINITY, "0", True, HUGE, None, [0.0]],
             "own_rank": [-1, 2.0, True, "2", None, 3, HUGE],
             "weight": [0, -1.0, NAN, INFINITY, "1", True, HUGE, None, [1.0]],
+            "mean_totals": [None, 1, [1.0], [1.0] * 3, [0, 1], ["a", 1], [NAN, 1.0], [1.0, HUGE]],
         },
     ),
 }

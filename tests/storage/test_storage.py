@@ -654,6 +654,13 @@ def test_a_model_and_its_file_keep_the_parts_of_implicit_features(tmp_path):
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
 
 
+def test_implicit_features_without_their_activity_are_refused(tmp_path):
+    path = tmp_path / "model"
+    featured().save(path)
+    rewrite(path, lambda header, _: header["fitted"].update(typical=None))
+    assert "implicit features need typical" in refusal(path)
+
+
 #: The tensors of a model with implicit features, beside its history: those of the unknowns come first.
 PARTS = (*UNKNOWNS, *FACTORS, "row popularity", "column popularity")
 

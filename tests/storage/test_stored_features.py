@@ -243,7 +243,7 @@ POPULARITY = ("row popularity", "column popularity")
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (fact("typical", None), "typical must be two positive numbers"),
+        (fact("typical", None), "implicit features need typical"),
         *((without(name), f"{name} is missing") for name in POPULARITY),
         (tensor(POPULARITY[0], N_COLUMNS - 1), "must have the shape"),
         (tensor(POPULARITY[1], N_ROWS + 1), "must have the shape"),
@@ -262,6 +262,9 @@ def test_damaged_implicit_features_are_refused(path, change, words):
 
 @pytest.mark.parametrize("model", [False], indirect=True, ids=["plain"])
 def test_implicit_features_that_the_models_do_not_have_are_refused(path):
+    before = path.read_bytes()
+    check_refused(path, fact("typical", [10.0, 10.0]), "row popularity is missing")
+    path.write_bytes(before)
     check_refused(path, tensor("row popularity", N_COLUMNS), "'row popularity' is unknown")
 
 

@@ -85,6 +85,17 @@ class Entries:
             object.__setattr__(self, "_counts", (rows, columns))
         return self._counts
 
+    @property
+    def totals(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Sums of the weights of each row and of each column; without weights their numbers of entries."""
+        if self.weights is None:
+            return self.counts
+        rows, columns = (
+            np.bincount(places, self.weights, minlength=size)
+            for places, size in zip((self.rows, self.columns), self.shape, strict=True)
+        )
+        return rows, columns
+
     def require_local(self, reason: str) -> None:
         """Raise an error for this reason where the entries are on other machines."""
         if self.is_remote:
@@ -444,13 +455,6 @@ class Observations(Entries):
         """Number of cells, in which an entry of weight w > 1 counts as w."""
         further = 0.0 if self.weights is None else float(np.maximum(self.weights - 1.0, 0.0).sum())
         return self.shape[0] * self.shape[1] + further
-
-    @property
-    def totals(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Sums of the weights of each row and of each column; without weights their numbers of entries."""
-        if self.weights is None:
-            return self.counts
-        return self.sums(lambda entries, _: entries.weights_or_ones)
 
     @property
     def weights_or_ones(self) -> Floats:

@@ -74,7 +74,7 @@ class RowSolver:
         totals: NDArray[np.number[Any]],
         scales: tuple[float, float] = (1.0, 1.0),
     ) -> RowProblem:
-        """Return ridge and bounds of rows with these totals of entries, with the terms of features as the prior mean."""
+        """Return ridge and bounds of rows with so many entries, and the terms of features as their prior mean."""
         spec, k = self.member.spec, self.member.factors.rank
         l2_intercept = spec.l2 if spec.l2_intercept is None else spec.l2_intercept
         s, t = shared
