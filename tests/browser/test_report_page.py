@@ -1,5 +1,6 @@
 """The page of a report in a real browser: no errors, controls that work, by pointer and by keys, on any screen."""
 
+import csv
 import json
 
 import numpy as np
@@ -267,11 +268,36 @@ def test_all_numbers_are_downloaded(show, page, tmp_path):
     driver = show(path)
     where = {"behavior": "allow", "downloadPath": str(tmp_path)}
     driver.execute_cdp_cmd("Browser.setDownloadBehavior", where)
-    driver.execute_script("document.getElementById('download').click()")
-    WebDriverWait(driver, 5).until(lambda _: (tmp_path / "report.json").exists())
+    for ending in ("json", "csv"):
+        driver.execute_script(f"document.getElementById('download-{ending}').click()")
+        WebDriverWait(driver, 5).until(
+            lambda _, name=f"report.{ending}": (tmp_path / name).exists()
+        )
     found = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert set(found) == set(report.facts)
     assert found["data"]["likes"] == report.facts["data"]["likes"]
+    with (tmp_path / "report.csv").open(encoding="utf-8", newline="") as file:
+        head, *lines = csv.reader(file)
+    assert head == ["section", "row", "measure", "value"]
+    assert {len(line) for line in lines} == {4}
+    table = {tuple(line[:3]): line[3] for line in lines}
+    assert len(table) == len(lines)
+    assert table["data", "", "likes"] == str(report.facts["data"]["likes"])
+    for each in report.facts["measures"]["rows"]:
+        assert float(table["measures", each["title"], "rows.value"]) == pytest.approx(
+            each["value"], rel=1e-4
+        )
+    for weight, each in zip(
+        found["trade_off"]["weights"], report.facts["trade_off"]["reports"], strict=True
+    ):
+        key = ("trade_off", f"{weight:g}", "reports.likes_shown")
+        assert int(table[key]) == each["likes_shown"]
+    lookup, name = report.facts["lookup"], report.facts["rows"]["names"][3]
+    first = lookup["names"][lookup["columns"][5][0]]
+    assert table["lookup", f"{lookup['rows'][5]} / 1", "lists.column"] == first
+    assert float(table["rows", name, "x"]) == pytest.approx(report.facts["rows"]["x"][3])
+    near = report.facts["rows"]["names"][report.facts["rows"]["near"][3][0]]
+    assert table["rows", f"{name} / 1", "near"] == near
     assert errors(driver) == []
 
 

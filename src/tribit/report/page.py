@@ -47,7 +47,10 @@ SECTIONS = {
     "examples": "Reasons",
     "limits": "Limits",
 }
-STYLE, SCRIPTS = ("report.css",), ("charts.js", "sections.js", "maps.js", "lists.js")
+STYLE, SCRIPTS = (
+    ("report.css",),
+    ("charts.js", "sections.js", "maps.js", "lists.js", "downloads.js"),
+)
 #: Significant digits of numbers in the data of the charts and of the download; the page shows three.
 N_DIGITS = 5
 

@@ -109,12 +109,6 @@ if (data.accuracy) {
   });
 }
 
-document.getElementById("download").addEventListener("click", () => {
-  const address = URL.createObjectURL(new Blob([JSON.stringify(data, null, 1)], { type: "application/json" }));
-  tag("a", { href: address, download: "report.json" }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 1000);
-});
-
 if (data.trade_off) {
   const { weights, reports, popularity, rows, lists, n } = data.trade_off;
   const slider = document.getElementById("weight");
