@@ -19,7 +19,19 @@ MAX_PRINTED_RECORDS = 60
 
 
 class Answer(ABC):
-    """Base class of results."""
+    """Base class of results.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import Recommender
+    >>> A = np.array([[1, 1, 0, 0], [1, 1, 0, -1], [1, 0, 0, -1], [0, 0, 1, 1], [0, -1, 1, 0]])
+    >>> answer = Recommender(random_state=0).fit(A).predictions(([0, 1], [2, 2]))
+    >>> answer.to_dict()[0]["column"]
+    2
+    >>> answer.to_frame().shape
+    (2, 5)
+    """
 
     @abstractmethod
     def table(self) -> dict[str, AnyArray]:

@@ -129,39 +129,119 @@ class _WithMessage:
 
 
 class TribitError(_WithMessage, Exception):
-    """Base of every error that tribit raises on purpose."""
+    """Base of every error that tribit raises on purpose.
+
+    Examples
+    --------
+    >>> import tribit
+    >>> try:
+    ...     tribit.load("nothing.tribit")
+    ... except tribit.TribitError as error:
+    ...     print(type(error).__name__)
+    InvalidInputError
+    """
 
 
 class InvalidInputError(TribitError, ValueError):
-    """An invalid value (also a ``ValueError``)."""
+    """An invalid value (also a ``ValueError``).
+
+    Examples
+    --------
+    >>> import tribit
+    >>> try:
+    ...     tribit.BinaryMatrixCompletion(rank=-1).fit([[1, -1], [-1, 1]])
+    ... except ValueError as error:
+    ...     print(type(error).__name__)
+    InvalidInputError
+    """
 
 
 class UnknownIdError(InvalidInputError):
-    """An id that the model was not fitted on."""
+    """An id that the model was not fitted on.
+
+    Examples
+    --------
+    >>> import tribit
+    >>> ratings = tribit.Observations.from_frame(
+    ...     {"user": ["ann", "ann", "bob"], "drink": ["tea", "milk", "tea"], "label": [1, -1, 1]},
+    ...     row="user", column="drink", value="label",
+    ... )
+    >>> model = tribit.BinaryMatrixCompletion(search=False, random_state=0).fit(ratings)
+    >>> try:
+    ...     model.predict(["eve"], ["tea"])
+    ... except tribit.UnknownIdError as error:
+    ...     print(type(error).__name__)
+    UnknownIdError
+    """
 
 
 class InvalidTypeError(TribitError, TypeError):
-    """An object of an invalid type (also a ``TypeError``)."""
+    """An object of an invalid type (also a ``TypeError``).
+
+    Examples
+    --------
+    >>> import tribit
+    >>> try:
+    ...     tribit.BinaryMatrixCompletion(rank="two").fit([[1, -1], [-1, 1]])
+    ... except TypeError as error:
+    ...     print(type(error).__name__)
+    InvalidTypeError
+    """
 
 
 class OutOfMemoryError(TribitError, MemoryError):
-    """A device without free memory (also a ``MemoryError``)."""
+    """A device without free memory (also a ``MemoryError``).
+
+    Examples
+    --------
+    >>> import tribit
+    >>> issubclass(tribit.OutOfMemoryError, MemoryError)
+    True
+    """
 
 
 class TribitWarning(_WithMessage, UserWarning):
-    """Base of every warning about a user's input."""
+    """Base of every warning about a user's input.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from tribit import TribitWarning
+    >>> warnings.simplefilter("error", TribitWarning)  # warnings about the input are errors
+    """
 
 
 class UnboundedRiskWarning(TribitWarning):
-    """The risk has no finite minimum with the bounds given; the fit stops at its iteration limit."""
+    """The risk has no finite minimum with the bounds given; the fit stops at its iteration limit.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from tribit import UnboundedRiskWarning
+    >>> warnings.simplefilter("error", UnboundedRiskWarning)
+    """
 
 
 class UnknownIdWarning(TribitWarning):
-    """Ids that the model was not fitted on, and how they are answered."""
+    """Ids that the model was not fitted on, and how they are answered.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from tribit import UnknownIdWarning
+    >>> warnings.simplefilter("ignore", UnknownIdWarning)  # or pass unknown="skip"
+    """
 
 
 class UnknownRhoWarning(TribitWarning):
-    """Only likes (or only dislikes) were observed and ``rho`` was not given: such data do not identify it."""
+    """Only likes (or only dislikes) were observed and ``rho`` was not given: such data do not identify it.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from tribit import UnknownRhoWarning
+    >>> warnings.simplefilter("error", UnknownRhoWarning)
+    """
 
 
 def warn(warning: str | Warning, category: type[Warning] = UserWarning) -> None:

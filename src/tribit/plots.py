@@ -81,6 +81,16 @@ def search(found: Search) -> Any:
     -------
     matplotlib.figure.Figure
         No window is opened; ``savefig`` writes it.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Observations, plots
+    >>> from tribit.simulate import tables
+    >>> ratings = Observations.from_frame(
+    ...     tables.ratings(random_state=0), row="user", column="item", value="stars", like_at=4
+    ... )
+    >>> model = BinaryMatrixCompletion(n_candidates=3, random_state=0).fit(ratings)
+    >>> plots.search(model.search_).savefig("search.png")  # doctest: +SKIP
     """
     if found.best is None:
         raise InvalidInputError(

@@ -28,6 +28,14 @@ class Ragged:
         All lists, one after the other.
     offsets : array of int of shape (n_lists + 1,)
         Where each list starts, and the number of values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.ragged import Ragged
+    >>> lists = Ragged(np.array([7, 8, 9]), np.array([0, 2, 3]))
+    >>> lists[0], lists[1], lists.lengths
+    (array([7, 8]), array([9]), array([2, 1]))
     """
 
     values: AnyArray

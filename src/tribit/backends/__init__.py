@@ -46,6 +46,12 @@ class Arithmetic:
         Seed of the sample of an estimate.
     device : str, default="cpu"
         Device of the arithmetic, one of those in ``BACKENDS``.
+
+    Examples
+    --------
+    >>> from tribit import Arithmetic
+    >>> Arithmetic(dtype="float32", n_jobs=2)
+    Arithmetic(dtype='float32', n_jobs=2, backend='exact', seed=0, device='cpu')
     """
 
     dtype: str = "float64"
@@ -148,6 +154,14 @@ def make_backend(
         Whether sums over all entries visit each or are estimated from a sample (:func:`estimated`).
     seed : int, default=0
         Seed of the sample.
+
+    Examples
+    --------
+    >>> from tribit import Logistic, Observations, pn
+    >>> from tribit.backends import make_backend
+    >>> seen = Observations.from_matrix([[1, 0, -1], [0, -1, 1]])
+    >>> type(make_backend(seen, Logistic(), pn(), dtype="float64", n_jobs=1)).__name__
+    'SparseBackend'
     """
     sampled = uses_estimates(backend, risk, observations, device)
     if isinstance(observations, RemoteObservations):

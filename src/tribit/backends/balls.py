@@ -48,6 +48,12 @@ class RowProblem:
         Prior means of the rows, such as the predictions of features; None for 0.
     relative_l2 : array of shape (n_rows,) or None
         The ridge on the factors of each row, relative to ``l2``; None for 1.
+
+    Examples
+    --------
+    >>> from tribit.backends.rows import RowProblem
+    >>> RowProblem(k=10, intercept=True, l2=2.0).k
+    10
     """
 
     k: int

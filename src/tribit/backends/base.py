@@ -51,7 +51,17 @@ class RowModels:
 
 
 class Panel(Protocol):
-    """Some rows of P against all of Q: the unit of work of one thread."""
+    """Some rows of P against all of Q: the unit of work of one thread.
+
+    Examples
+    --------
+    >>> from tribit import Logistic, Observations, pn
+    >>> from tribit.backends import make_backend
+    >>> seen = Observations.from_matrix([[1, 0, -1], [0, -1, 1]])
+    >>> backend = make_backend(seen, Logistic(), pn(), dtype="float64", n_jobs=1)
+    >>> backend.dtype.name  # its sums visit one panel of rows after another
+    'float64'
+    """
 
     @property
     def rows(self) -> slice | Places:
@@ -83,6 +93,14 @@ class Backend(ABC):
     A backend gives the value and the gradient of the risk, a half-sweep over the rows of P, and the largest entry.
     The half-sweep and the value are written once here, over panels of rows; a device with better ways overrides them.
     ``side`` and ``other`` hold the observed entries by rows and by columns, as the backend wants them.
+
+    Examples
+    --------
+    >>> from tribit import Logistic, Observations, pn
+    >>> from tribit.backends import Backend, make_backend
+    >>> seen = Observations.from_matrix([[1, 0, -1], [0, -1, 1]])
+    >>> isinstance(make_backend(seen, Logistic(), pn(), dtype="float64", n_jobs=1), Backend)
+    True
     """
 
     #: Device of the arithmetic; see :func:`tribit.backends.make_backend`.

@@ -203,6 +203,13 @@ class Objective(Smooth):
         Whether rows share unknowns through features.
     bounds : SoftBounds or None
         The penalty B.
+
+    Examples
+    --------
+    >>> from tribit import Logistic, Objective, Observations, pn
+    >>> seen = Observations.from_matrix([[1, 0, -1], [0, -1, 1]])
+    >>> Objective(seen, Logistic(), pn(), l2=1.0).shape
+    (2, 3)
     """
 
     observations: Observations

@@ -55,6 +55,12 @@ class RowState:
         Those of the rows' balls.
     tightness : float
         Mean curvature as a share of its bound.
+
+    Examples
+    --------
+    >>> from tribit.backends.rows import RowState
+    >>> RowState(100).tightness
+    1.0
     """
 
     n_rows: int
@@ -66,7 +72,21 @@ class RowState:
 
 
 class HalfSweep(NamedTuple):
-    """The moved rows, their predicted gain, and the rows' total objective before the move."""
+    """The moved rows, their predicted gain, and the rows' total objective before the move.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import Logistic, Observations, pn
+    >>> from tribit.backends import make_backend
+    >>> from tribit.backends.rows import RowProblem, RowState, half_sweep
+    >>> seen = Observations.from_matrix([[1, 0, -1], [0, -1, 1]])
+    >>> backend = make_backend(seen, Logistic(), pn(), dtype="float64", n_jobs=1)
+    >>> P, Q = np.zeros((2, 1)), np.array([[1.0], [-1.0], [-1.0]])
+    >>> swept = half_sweep(backend, P, Q, RowProblem(1, l2=1.0), RowState(2), value=True)
+    >>> swept.gain > 0
+    True
+    """
 
     P: Array
     gain: float
@@ -81,6 +101,18 @@ def half_sweep(
     Where the bound of the curvature is tight the models use it: they lie above the objective, so that their minimisers
     need no line search. Otherwise they use the curvature itself, and each row has a backtracking line search on its own
     objective. The value is NaN unless requested, and ``state`` is updated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import Logistic, Observations, pn
+    >>> from tribit.backends import make_backend
+    >>> from tribit.backends.rows import RowProblem, RowState, half_sweep
+    >>> seen = Observations.from_matrix([[1, 0, -1], [0, -1, 1]])
+    >>> backend = make_backend(seen, Logistic(), pn(), dtype="float64", n_jobs=1)
+    >>> P, Q = np.zeros((2, 1)), np.array([[1.0], [-1.0], [-1.0]])
+    >>> half_sweep(backend, P, Q, RowProblem(1, l2=1.0), RowState(2), value=True).P.shape
+    (2, 1)
     """
     exact = not (backend.has_bounds and state.tightness >= MIN_TIGHTNESS)
     free = problem.free

@@ -354,7 +354,14 @@ PILOT_ENTRIES = 256
 
 
 class SampledBackend(Backend):
-    """Unbiased estimates of sums over all entries, from a sample that is fixed between stages."""
+    """Unbiased estimates of sums over all entries, from a sample that is fixed between stages.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion
+    >>> BinaryMatrixCompletion((0, 1, 0), backend="sampled").get_params()["backend"]
+    'sampled'
+    """
 
     side: SampledSide
     other: SampledSide

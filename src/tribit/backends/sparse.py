@@ -92,7 +92,16 @@ class SparsePanel:
 
 
 class SparseBackend(Backend):
-    """Sums over the observed entries, for risks that give the unobserved ones no weight."""
+    """Sums over the observed entries, for risks that give the unobserved ones no weight.
+
+    Examples
+    --------
+    >>> from tribit import Logistic, Observations, pn
+    >>> from tribit.backends import make_backend
+    >>> seen = Observations.from_matrix([[1, 0, -1], [0, -1, 1]])
+    >>> type(make_backend(seen, Logistic(), pn(), dtype="float64", n_jobs=1)).__name__
+    'SparseBackend'
+    """
 
     side: _SparseSide
     other: _SparseSide

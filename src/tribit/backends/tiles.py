@@ -239,7 +239,16 @@ class TilePanel:
 
 
 class TileBackend(Backend):
-    """Sums over all entries: the risk's dense term and its observed corrections, by tiles."""
+    """Sums over all entries: the risk's dense term and its observed corrections, by tiles.
+
+    Examples
+    --------
+    >>> from tribit import Logistic, Observations, pu
+    >>> from tribit.backends import make_backend
+    >>> seen = Observations.from_matrix([[1, 0, -1], [0, -1, 1]])
+    >>> type(make_backend(seen, Logistic(), pu(0.3), dtype="float64", n_jobs=1)).__name__
+    'TileBackend'
+    """
 
     side: _TiledSide
     other: _TiledSide

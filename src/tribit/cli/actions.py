@@ -41,7 +41,7 @@ def fit_file(
     scheduler: str | None = None,
     **parameters: Any,
 ) -> Recommender:
-    """Fit a recommender on a table of observed entries.
+    r"""Fit a recommender on a table of observed entries.
 
     Parameters
     ----------
@@ -63,6 +63,15 @@ def fit_file(
     -------
     Recommender
         With ``reading_``, the rules for reading the table, its column names among them.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tribit.cli.actions import fit_file
+    >>> path = Path("opinions.csv")
+    >>> _ = path.write_text("user,item,opinion\nann,tea,yes\nann,milk,no\nbob,tea,yes\n")
+    >>> fit_file(path, rank=1, random_state=0).shape_
+    (2, 2)
     """
     rules = {name: parameters.pop(name) for name in READING_RULES if name in parameters}
     model = BinaryMatrixCompletion(**parameters)

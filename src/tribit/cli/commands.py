@@ -261,7 +261,15 @@ def split(
 
 
 def register(name: str, entry: Entry) -> None:
-    """Add a question under a name, and its command to the command line."""
+    """Add a question under a name, and its command to the command line.
+
+    Examples
+    --------
+    >>> from tribit.cli.commands import register
+    >>> from tribit.questions import Entry
+    >>> entry = Entry("package.popular.Popular", "most popular items", "")
+    >>> register("popular", entry)  # doctest: +SKIP
+    """
     QUESTIONS[name] = entry
     _add_command(name, entry)
 

@@ -44,6 +44,16 @@ def from_observations(
         The cluster.
     n_partitions : int, optional
         Number of partitions, each with about as many entries; by default one for each 4 million, and at least 8.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> from tribit import Observations
+    >>> from tribit.cluster import from_observations
+    >>> seen = Observations.from_matrix([[1, 0, -1], [0, -1, 1]])
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     from_observations(seen, client, n_partitions=2).shape
+    (2, 3)
     """
     return PartitionedObservations.cut(observations, Cluster(client), n_partitions)
 
@@ -59,7 +69,17 @@ def check_rules(rules: TableRules, table: str) -> None:
 
 
 def as_partitioned(X: object, client: object, rules: TableRules) -> PartitionedObservations:
-    """Return a dask data frame, observations or a matrix as partitions on a cluster."""
+    """Return a dask data frame, observations or a matrix as partitions on a cluster.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> from tribit.cluster import as_partitioned
+    >>> from tribit.data.rules import TableRules
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     as_partitioned([[1, 0, -1], [0, -1, 1]], client, TableRules()).shape
+    (2, 3)
+    """
     if isinstance(X, PartitionedObservations):
         return X
     if is_dask_frame(X):

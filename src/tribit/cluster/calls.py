@@ -58,7 +58,14 @@ def import_distributed() -> ModuleType:
 
 @contextmanager
 def connect(address: str) -> Iterator[Any]:
-    """Connect to the scheduler at an address for as long as the block lasts."""
+    """Connect to the scheduler at an address for as long as the block lasts.
+
+    Examples
+    --------
+    >>> from tribit.cluster import connect
+    >>> with connect("tcp://10.0.0.1:8786") as client:  # doctest: +SKIP
+    ...     model.fit(X, client=client)
+    """
     module = import_distributed()
     found = re.fullmatch(r"(?:(\w+)://)?[^/]+:\d+", address)
     if found is None or found[1] not in (None, *PROTOCOLS):

@@ -69,6 +69,17 @@ def from_frame(
         The smallest rating that is a like.
     duplicates : {"error", "first", "last", "majority"}, default="error"
         As in :meth:`tribit.Observations.from_pairs`.
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd
+    >>> from distributed import Client
+    >>> from tribit.cluster import from_frame
+    >>> from tribit.simulate import tables
+    >>> frame = dd.from_pandas(tables.ratings(random_state=0), npartitions=2)
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     from_frame(frame, client, row="user", column="item", value="stars", like_at=4).shape
+    (150, 80)
     """
     names = _names([str(each) for each in frame.columns], row, column, value)
     if names[2] is None and like_at is not None:
@@ -141,6 +152,19 @@ def from_parquet(
         The cluster.
     **options
         Of :func:`from_frame`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from distributed import Client
+    >>> from tribit.cluster import from_parquet
+    >>> from tribit.simulate import tables
+    >>> path = Path("ratings.parquet")
+    >>> tables.ratings(random_state=0).to_parquet(path)
+    >>> names = {"row": "user", "column": "item", "value": "stars", "like_at": 4}
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     from_parquet(path, client, **names).shape
+    (150, 80)
     """
     if importlib.util.find_spec("dask.dataframe") is None or not _has("pandas", "pyarrow"):
         raise InvalidInputError(

@@ -44,6 +44,16 @@ class PartitionedObservations(RemoteObservations):
         Each of a :class:`~tribit.cluster.parts.Partition`, which dask makes again from its source where it is lost.
     part_rows : list of array
         The rows of each partition.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> from tribit import Observations
+    >>> from tribit.cluster import from_observations
+    >>> seen = Observations.from_matrix([[1, 0, -1], [0, -1, 1]])
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     from_observations(seen, client, n_partitions=2).here().n_observed
+    4
     """
 
     __slots__ = ("cluster", "part_rows", "parts")

@@ -283,7 +283,8 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
 
     Examples
     --------
-    >>>     >>> from tribit import BinaryMatrixCompletion
+    >>> import numpy as np
+    >>> from tribit import BinaryMatrixCompletion
     >>> A = np.array([[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1], [-1, -1, 1, 0]])
     >>> model = BinaryMatrixCompletion(rank=1, l2=0.1, random_state=0).fit(A)
     >>> model.predict([0, 3], [2, 3])

@@ -46,6 +46,16 @@ def save(model: BinaryMatrixCompletion, path: str | os.PathLike[str]) -> None:
     Kept: the result of the fit with ids and features, the records of fit and search but for their times, the models
     without ``imputed`` and a ``rho`` by entry, and every parameter but ``callback``, ``imputed``, ``random_state``,
     ``verbose``, ``n_jobs``, ``backend`` and ``device``.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import tribit
+    >>> model = tribit.BinaryMatrixCompletion(search=False, random_state=0).fit([[1, -1], [-1, 1]])
+    >>> path = Path("model.tribit")
+    >>> tribit.save(model, path)
+    >>> tribit.load(path).shape_
+    (2, 2)
     """
     check_is_fitted(model)
     storage.write(path, contents_of(model))
@@ -61,6 +71,16 @@ def load(path: str | os.PathLike[str]) -> BinaryMatrixCompletion:
     ------
     InvalidInputError
         If the file is missing, damaged, not a tribit model, of another format, or too large for the memory.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import tribit
+    >>> model = tribit.BinaryMatrixCompletion(search=False, random_state=0).fit([[1, -1], [-1, 1]])
+    >>> path = Path("model.tribit")
+    >>> model.save(path)
+    >>> tribit.load(path).predict([0, 1], [1, 1])
+    array([-1, -1], dtype=int8)
     """
     return storage.read(path, model_of)
 

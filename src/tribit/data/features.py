@@ -310,7 +310,18 @@ class GroupEncoder:
 
 @dataclass(frozen=True)
 class FeatureEncoder:
-    """The rules by which a table of features becomes groups, learned by a fit and used again for new rows."""
+    """The rules by which a table of features becomes groups, learned by a fit and used again for new rows.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tribit import BinaryMatrixCompletion
+    >>> films = pd.DataFrame({"genre": ["crime", "drama", "crime"], "year": [1979, 1985, 1995]})
+    >>> A = [[1, -1, 1], [-1, 1, 0], [1, 0, 1]]
+    >>> model = BinaryMatrixCompletion(search=False, random_state=0).fit(A, column_features=films)
+    >>> model.shape_
+    (3, 3)
+    """
 
     groups: tuple[GroupEncoder, ...]
 

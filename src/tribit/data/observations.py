@@ -610,6 +610,12 @@ def as_observations(
         The rules, for a later matrix those of the fit.
     ambiguous : {"dislike", "unobserved"}, optional
         As in :func:`tribit.data.zeros.meaning_of_zero`.
+
+    Examples
+    --------
+    >>> from tribit.data.observations import as_observations
+    >>> as_observations([[1, 0, -1], [0, -1, 1]])
+    Observations(2 x 3, 4 observed (66.7%), 2 likes, 2 dislikes; 0 is unobserved)
     """
     if isinstance(X, Observations):
         return X
@@ -705,6 +711,13 @@ def as_measurements(X: object) -> Measurements:
     ----------
     X : Measurements, Observations, or a matrix as in :meth:`Measurements.from_matrix`
         The measured values. In a matrix of nothing but +1, -1 and 0 the zeros are unobserved, as everywhere else.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.data.observations import as_measurements
+    >>> as_measurements(np.array([[1.5, np.nan], [0.0, -2.0]])).values
+    array([ 1.5,  0. , -2. ])
     """
     if isinstance(X, Measurements):
         return X

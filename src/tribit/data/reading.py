@@ -120,10 +120,20 @@ class Reading(TableRules):
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Pairs of ids as a file has them, as text, with their labels if these were read.
+    r"""Pairs of ids as a file has them, as text, with their labels if these were read.
 
     ``where`` returns the place of a record for messages; ``names`` are the columns of row ids, column ids and values;
     ``reading`` has the rules, with the guesses.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tribit.data.reading import Reading
+    >>> path = Path("ratings.csv")
+    >>> _ = path.write_text("user,film,stars\nann,Alien,5\nann,Brazil,2\n")
+    >>> records = Reading(row="user", column="film", value="stars", like_at=4).records(path)
+    >>> list(records.columns), records.labels.tolist()
+    (['Alien', 'Brazil'], [1, -1])
     """
 
     rows: TextColumn | AnyArray
@@ -172,7 +182,7 @@ def observations_from_file(
     max_size: int | None = None,
     **rules: Unpack[Rules],
 ) -> Observations:
-    """Read observations from a file.
+    r"""Read observations from a file.
 
     Guesses are logged (``logging``, level INFO), and are in ``Reading(...).records(path).reading``.
 
@@ -187,6 +197,15 @@ def observations_from_file(
         ``row``, ``column``, ``value``, ``like_at``, ``dislike_at``, ``like``, ``dislike``, ``zeros``, ``missing``,
         ``duplicates``, ``delimiter``, ``decimal``, ``encoding``, ``layout`` and ``format``, as in :class:`Reading`,
         which keeps them for further files.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tribit.data.reading import observations_from_file
+    >>> path = Path("ratings.csv")
+    >>> _ = path.write_text("user,film,stars\nann,Alien,5\nann,Brazil,2\nbob,Alien,4\n")
+    >>> observations_from_file(path, row="user", column="film", value="stars", like_at=4)
+    Observations(2 x 2, 3 observed (75.0%), 2 likes, 1 dislikes)
     """
     return Reading(**rules).read(path, max_size=max_size)
 

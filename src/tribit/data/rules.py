@@ -65,6 +65,13 @@ class TableRules:
     settled : bool, default=False
         Whether a table was read by these rules. Each word of ``like`` and ``dislike`` must occur in the first table,
         and may be missing in later ones.
+
+    Examples
+    --------
+    >>> from tribit.data.rules import TableRules
+    >>> rules = TableRules(row="user", column="film", value="stars", like_at=4)
+    >>> rules.like_at, rules.missing
+    (4, 'error')
     """
 
     row: str | None = field(

@@ -57,6 +57,15 @@ def meaning_of_zero(
         Name of the table in messages.
     ambiguous : {"dislike", "unobserved"}, optional
         The meaning where it is ambiguous, instead of an error: unobserved in a mask of entries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import Observations
+    >>> Observations.from_matrix(np.array([[1, 0, np.nan]]))  # beside a missing value
+    Observations(1 x 3, 2 observed (66.7%), 1 likes, 1 dislikes; 0 is a dislike)
+    >>> Observations.from_matrix(np.array([[1, 0, -1]]))  # beside -1
+    Observations(1 x 3, 2 observed (66.7%), 1 likes, 1 dislikes; 0 is unobserved)
     """
     is_zero = values == 0
     has_zeros = bool(is_zero.any())

@@ -72,7 +72,15 @@ _RELEASES = {
 
 
 class Coat(NamedTuple):
-    """Ratings of coats: self-selected ratings, and ratings of items chosen at random."""
+    """Ratings of coats: self-selected ratings, and ratings of items chosen at random.
+
+    Examples
+    --------
+    >>> from tribit.datasets import coat
+    >>> train, test = coat("folder")  # doctest: +SKIP
+    >>> test.observations().shape  # doctest: +SKIP
+    (290, 300)
+    """
 
     train: Ratings
     test: Ratings
@@ -100,6 +108,11 @@ def movielens(
     -------
     Ratings
         In the order of the file.
+
+    Examples
+    --------
+    >>> from tribit.datasets import movielens
+    >>> movielens("folder", name="ml-1m").split(0).train  # doctest: +SKIP
     """
     if name not in _RELEASES:
         raise InvalidInputError(
@@ -113,7 +126,14 @@ def movielens(
 
 
 def movielens100k(path: PathLike | None = None) -> Ratings:
-    """Read MovieLens 100k: 943 users, 1682 films, 100,000 ratings; see :func:`movielens`."""
+    """Read MovieLens 100k: 943 users, 1682 films, 100,000 ratings; see :func:`movielens`.
+
+    Examples
+    --------
+    >>> from tribit.datasets import movielens100k
+    >>> movielens100k("folder").split(10).train  # doctest: +SKIP
+    Observations(943 x 1682, 90000 observed (5.7%), 49831 likes, 40169 dislikes)
+    """
     return movielens(path, name="ml-100k")
 
 
@@ -132,6 +152,13 @@ def coat(path: PathLike, *, like_at: float = 4) -> Coat:
     -------
     Coat
         ``train`` (self-chosen) and ``test`` (random), of the same shape; users and items count from 0.
+
+    Examples
+    --------
+    >>> from tribit.datasets import coat
+    >>> data = coat("folder")  # doctest: +SKIP
+    >>> data.train.observations().shape  # doctest: +SKIP
+    (290, 300)
     """
     parts = [
         (part, read_matrix(_find(path, "coat", f"{part}.ascii"), STARS)) for part in Coat._fields
@@ -158,6 +185,12 @@ def senate(path: PathLike) -> Observations:
     -------
     Observations
         Senators as rows and votes as columns.
+
+    Examples
+    --------
+    >>> from tribit.datasets import senate
+    >>> senate("folder").shape  # doctest: +SKIP
+    (145, 1056)
     """
     source = _find(path, "senate", "senate1to10.txt")
     rows, columns, labels, shape = source.triplets()

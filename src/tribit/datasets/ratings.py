@@ -37,7 +37,13 @@ RECORD = np.dtype(
 
 
 class Split(NamedTuple):
-    """Disjoint parts of the same ratings, all of the same shape and ids."""
+    """Disjoint parts of the same ratings, all of the same shape and ids.
+
+    Examples
+    --------
+    >>> from tribit.datasets import movielens100k
+    >>> train, validation, test = movielens100k("folder").split(0)  # doctest: +SKIP
+    """
 
     train: Observations
     validation: Observations
@@ -64,6 +70,13 @@ class Ratings:
         The smallest rating that is a like, unless a method is given another.
     user_ids, item_ids : array of int, optional
         Every user and every item, in increasing order; by default those with a rating.
+
+    Examples
+    --------
+    >>> from tribit.datasets import movielens100k
+    >>> ratings = movielens100k("folder")  # doctest: +SKIP
+    >>> ratings.observations().n_observed  # doctest: +SKIP
+    100000
     """
 
     users: npt.NDArray[np.int64]

@@ -41,6 +41,18 @@ class CrossValidation(Summarised):
         Number of folds, completed or not.
     interrupted : bool
         Whether Ctrl-C stopped the cross-validation early.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Observations, cross_validate
+    >>> from tribit.simulate import tables
+    >>> ratings = Observations.from_frame(
+    ...     tables.ratings(random_state=0), row="user", column="item", value="stars", like_at=4
+    ... )
+    >>> model = BinaryMatrixCompletion(search=False, rank=3, random_state=0)
+    >>> found = cross_validate(model, ratings, folds=3, random_state=0)
+    >>> found.n_folds, len(found.evaluations)
+    (3, 3)
     """
 
     evaluations: tuple[Evaluation, ...]

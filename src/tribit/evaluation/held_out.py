@@ -77,6 +77,12 @@ class Baseline:
         Measures by name: those of :data:`METRICS`, those of lists, or those among unseen cells.
     differences : mapping of str to (float, float)
         Measure of the model minus that of the baseline, with its standard error, paired by entry.
+
+    Examples
+    --------
+    >>> from tribit.evaluation.held_out import Baseline
+    >>> Baseline({"auc": 0.5}).measures["auc"]
+    0.5
     """
 
     measures: Mapping[str, float | None] = field(hash=False)
@@ -127,6 +133,15 @@ class Evaluation(Answer):
         Ranks of test likes among all unseen cells, where ``seen`` was given and one label alone was observed.
     baselines : mapping of str to Baseline
         Simple models, fitted on ``seen`` and measured on the same entries.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Observations, evaluate
+    >>> table = [[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1], [-1, -1, 1, 0]]
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, random_state=0).fit(table)
+    >>> found = evaluate(model, Observations.from_pairs([0, 1], [2, 1], [1, -1], shape=(4, 4)))
+    >>> found.n_entries, found.accuracy
+    (2, 1.0)
     """
 
     n_entries: int
@@ -318,6 +333,18 @@ def evaluate(
     -------
     Evaluation
         Prints as a table.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Observations, evaluate
+    >>> from tribit.simulate import tables
+    >>> ratings = Observations.from_frame(
+    ...     tables.ratings(random_state=0), row="user", column="item", value="stars", like_at=4
+    ... )
+    >>> train, test = ratings.split(0.2, random_state=0)
+    >>> model = BinaryMatrixCompletion(search=False, rank=3, random_state=0).fit(train)
+    >>> round(evaluate(model, test, seen=train).auc, 2)
+    0.71
     """
     scores = as_scores(model)
     level = check_between("level", level, 0.0, 1.0, ends="()")

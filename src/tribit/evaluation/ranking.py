@@ -67,6 +67,18 @@ class RankingReport:
         Mean self-information of the places in bits: few rows have the columns of novel lists.
     popularity : float
         Mean popularity percentile of the places, from 0 to 1: the share of columns with fewer training entries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import Observations
+    >>> from tribit.evaluation.ranking import ranking_report
+    >>> train = Observations.from_matrix([[1, 0, 0, -1], [0, 1, -1, 0]])
+    >>> test = Observations.from_matrix([[0, 1, -1, 0], [1, 0, 0, -1]])
+    >>> scores = np.array([[0, 2, 1, 0], [2, 0, 0, 1]])
+    >>> report = ranking_report(scores, train, test, n=1)
+    >>> report.precision, report.dislikes_per_like
+    (1.0, 0.0)
     """
 
     n: int

@@ -317,6 +317,15 @@ def explain(
         The entries of the fit and of rows that were folded in, matched by id where the fit has ids.
     n_jobs : int or None, default=None
         Threads.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Observations
+    >>> from tribit.explain import explain
+    >>> seen = Observations.from_matrix([[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1]])
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, random_state=0).fit(seen)
+    >>> len(explain(model.fitted_, 0, 2, seen).entries)
+    3
     """
     entries, place, rows_of_column = _entries_of_cell(fitted, row, column, seen)
     effects, minimum = entry_effects(fitted, entries, np.array([place]), n_jobs=n_jobs)

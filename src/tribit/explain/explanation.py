@@ -39,6 +39,15 @@ class EntryEffect(NamedTuple):
         Its effect on ``x``: log-odds under the logistic link.
     probability_change : float
         The probability at ``x`` less that at ``x - contribution``.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Observations
+    >>> seen = Observations.from_matrix([[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1]])
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, l2=0.1, random_state=0).fit(seen)
+    >>> why = model.explain(0, 2, seen)
+    >>> sorted((effect.column, effect.label) for effect in why.entries)
+    [(0, 1), (1, 1), (3, -1)]
     """
 
     column: Any
@@ -77,6 +86,15 @@ class Explanation(Answer):
         nor features; "average" if both are.
     names : (str, str)
         Words for a row and a column in the text, and the heading of the column of ids in the table.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Observations
+    >>> seen = Observations.from_matrix([[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1]])
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, l2=0.1, random_state=0).fit(seen)
+    >>> why = model.explain(0, 2, seen)
+    >>> sorted(why.parts)
+    ['column effect', 'labels of the row', 'overall level', 'row effect']
     """
 
     row: Any

@@ -65,6 +65,15 @@ class Neighbours(Answer):
         The neighbours as positions.
     name : str
         Heading of the neighbours in a table.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, similar
+    >>> table = [[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1], [-1, -1, 1, 0]]
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, l2=0.1, random_state=0).fit(table)
+    >>> near = similar(model, rows=0, n=1)
+    >>> near.of, near.nearest
+    (array([0]), array([[1]]))
     """
 
     of: AnyArray

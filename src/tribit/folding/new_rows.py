@@ -143,7 +143,16 @@ def fold_in(
     column_features: object = None,
     n_jobs: int | None = None,
 ) -> Fitted:
-    """Return a fit with new rows (or columns) added; see :meth:`tribit.BinaryMatrixCompletion.fold_in`."""
+    """Return a fit with new rows (or columns) added; see :meth:`tribit.BinaryMatrixCompletion.fold_in`.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Observations
+    >>> from tribit.folding import fold_in
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, random_state=0).fit([[1, -1], [-1, 1]])
+    >>> fold_in(model.fitted_, Observations.from_matrix([[1, -1]])).axes.shape
+    (3, 2)
+    """
     check_choice("axis", axis, AXES)
     check_choice("prior", prior, PRIORS)
     if axis == "columns":
@@ -273,7 +282,18 @@ def update(
     column_features: object = None,
     n_jobs: int | None = None,
 ) -> Fitted:
-    """Return a fit updated with new entries; see :meth:`tribit.BinaryMatrixCompletion.update`."""
+    """Return a fit updated with new entries; see :meth:`tribit.BinaryMatrixCompletion.update`.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Observations
+    >>> from tribit.folding import update
+    >>> seen = Observations.from_matrix([[1, -1, 0], [-1, 1, 1]])
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, random_state=0).fit(seen)
+    >>> later = Observations.from_pairs([0], [2], [1], shape=(2, 3))
+    >>> update(model.fitted_, later, seen).axes.shape
+    (2, 3)
+    """
     risks = zip(fitted.row_risks(), fitted.transposed.row_risks(), strict=True)
     ours = fitted.axes
     old = ours.places(before, "the seen entries have", "pass the entries of the fit")

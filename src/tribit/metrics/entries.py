@@ -143,7 +143,14 @@ def one_minus_auc(curve: Curve, x: Array, labels: Labels, weights: Array | None 
 
 
 class Metric(NamedTuple):
-    """A measure and its title in reports."""
+    """A measure and its title in reports.
+
+    Examples
+    --------
+    >>> from tribit.metrics.entries import METRICS
+    >>> METRICS["log_loss"].title
+    'log-loss'
+    """
 
     title: str
     measure: Callable[[Curve, Array, Labels, Array | None], float | None]
@@ -235,7 +242,16 @@ INFLUENCES: dict[str, Callable[[Curve, Array, Labels, Array | None], Array | Non
 
 
 def standard_error(influences: Array, rows: Positions) -> float | None:
-    """Return the standard error of a sum of influences, given the row of each; None for a single row."""
+    """Return the standard error of a sum of influences, given the row of each; None for a single row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.metrics.entries import standard_error
+    >>> rows = np.array([0, 0, 1, 2])
+    >>> round(standard_error(np.array([0.2, 0.1, -0.2, -0.1]), rows), 3)
+    0.458
+    """
     _, which = np.unique(rows, return_inverse=True)
     sums = np.bincount(which, influences)
     if sums.size < 2:
@@ -244,7 +260,14 @@ def standard_error(influences: Array, rows: Positions) -> float | None:
 
 
 def interval(value: float, error: float, level: float, most: float = np.inf) -> tuple[float, float]:
-    """Return the normal interval of a measure from 0 to ``most``."""
+    """Return the normal interval of a measure from 0 to ``most``.
+
+    Examples
+    --------
+    >>> from tribit.metrics.entries import interval
+    >>> [round(end, 3) for end in interval(0.8, 0.02, 0.95, most=1.0)]
+    [0.761, 0.839]
+    """
     z = float(ndtri(0.5 + 0.5 * level))
     return max(value - z * error, 0.0), min(value + z * error, most)
 
@@ -266,6 +289,14 @@ class Reliability:
         Number of entries in each bin.
     weights : array of shape (n_bins,) or None
         Sum of their weights, where they have any.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.metrics.entries import reliability
+    >>> found = reliability(np.array([0.1, 0.2, 0.8, 0.9]), np.array([-1, -1, 1, 1]), bins=2)
+    >>> found.predicted, found.observed
+    (array([0.15, 0.85]), array([0., 1.]))
     """
 
     predicted: Floats
@@ -294,6 +325,13 @@ def reliability(
     Reliability
         With fewer bins where there are fewer entries, or where equal probabilities, which stay together, fill
         several.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.metrics.entries import reliability
+    >>> reliability(np.array([0.1, 0.2, 0.8, 0.9]), np.array([-1, 1, 1, 1]), bins=2).observed
+    array([0.5, 1. ])
     """
     likely, likes = _check_probabilities(probabilities, labels)
     bins = check_count("bins", bins)

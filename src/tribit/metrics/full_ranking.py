@@ -53,6 +53,16 @@ class UnseenReport:
     tenths : tuple of (float, float)
         Numbers of expected and of held-out likes in ten groups of cells with equal expected numbers, the least probable
         cells first. Empty for a model without a calibrated expectation (:attr:`tribit.model.scores.Scores.horizon`).
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Observations, evaluate
+    >>> likes = [[1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 1]]
+    >>> train = Observations.from_matrix(likes, zeros="unobserved")
+    >>> test = Observations.from_pairs([1], [1], [1], shape=(3, 4))
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, random_state=0).fit(train)
+    >>> evaluate(model, test, train).unseen.n_unseen
+    6
     """
 
     n_entries: int
@@ -83,7 +93,7 @@ def unseen_report(scores: Scores, train: PlacedEntries, held_out: PlacedEntries)
     >>> import numpy as np
     >>> from tribit import BinaryMatrixCompletion, Observations
     >>> A = np.kron(np.eye(2, dtype=int), np.ones((6, 5), dtype=int))
-    >>> train, held_out = Observations.from_matrix(A).hold_out(np.arange(60) == 0)
+    >>> train, held_out = Observations.from_matrix(A, zeros="unobserved").hold_out(np.arange(60) == 0)
     >>> scores = BinaryMatrixCompletion(rank=2, l2=1.0, random_state=0).fit(train).scores_
     >>> unseen_report(scores, scores.place_entries(train), scores.place_entries(held_out)).auc
     1.0

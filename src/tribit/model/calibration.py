@@ -26,7 +26,15 @@ Array = NDArray[np.floating[Any]]
 
 
 class Calibrator(Protocol):
-    """A map from ``x`` to the probability of a like that never decreases."""
+    """A map from ``x`` to the probability of a like that never decreases.
+
+    Examples
+    --------
+    >>> from tribit.uncertainty import Platt
+    >>> calibrator = Platt(2.0, 0.0)  # a Calibrator
+    >>> calibrator([-1.0, 0.0, 1.0]).round(2)
+    array([0.12, 0.5 , 0.88])
+    """
 
     name: ClassVar[str]
 
@@ -47,6 +55,12 @@ class Identity:
     ----------
     link : Link
         ``f``.
+
+    Examples
+    --------
+    >>> from tribit.uncertainty import Identity
+    >>> Identity()([-1.0, 0.0, 1.0]).round(2)
+    array([0.27, 0.5 , 0.73])
     """
 
     link: Link = field(default=Logistic())
@@ -78,6 +92,12 @@ class Platt:
         Added to every ``x``.
     link : Link
         ``f``.
+
+    Examples
+    --------
+    >>> from tribit.uncertainty import Platt
+    >>> Platt(slope=2.0, offset=0.5)([-1.0, 0.0, 1.0]).round(2)
+    array([0.18, 0.62, 0.92])
     """
 
     slope: float
@@ -115,6 +135,12 @@ class Isotonic:
         ``x`` of the knots, increasing.
     probabilities : array
         Probability of a like at each knot, non-decreasing, inside (0, 1).
+
+    Examples
+    --------
+    >>> from tribit.uncertainty import isotonic
+    >>> isotonic([-1.0, 0.0, 1.0, 2.0], [-1, 1, -1, 1])([-1.0, 0.5, 2.0]).round(2)
+    array([0.33, 0.5 , 0.67])
     """
 
     places: Array
@@ -157,7 +183,15 @@ _KINDS: dict[str, Any] = {kind.name: kind for kind in (Identity, Platt, Isotonic
 
 
 def calibrator_from(name: str, arrays: Mapping[str, Array], link: Link) -> Calibrator:
-    """Return the calibrator of that name, from its arrays and the link of its model."""
+    """Return the calibrator of that name, from its arrays and the link of its model.
+
+    Examples
+    --------
+    >>> from tribit import Logistic
+    >>> from tribit.uncertainty import Platt, calibrator_from
+    >>> calibrator_from("platt", Platt(2.0, 0.0).arrays(), Logistic()).slope
+    2.0
+    """
     if name not in _KINDS:
         raise InvalidInputError(f"There is no calibrator {name!r}; use one of {', '.join(_KINDS)}.")
     try:
@@ -181,7 +215,14 @@ def identity(
     *,
     link: Link | None = None,
 ) -> Identity:
-    """Return the model's own probabilities, the baseline for other calibrators; the labels are not used."""
+    """Return the model's own probabilities, the baseline for other calibrators; the labels are not used.
+
+    Examples
+    --------
+    >>> from tribit.uncertainty import identity
+    >>> identity([0.0], [1])([0.0])
+    array([0.5])
+    """
     return Identity(Logistic() if link is None else link)
 
 
@@ -300,6 +341,12 @@ def isotonic(
         As in :func:`platt`.
     link : ignored
         The calibrator replaces the link.
+
+    Examples
+    --------
+    >>> from tribit.uncertainty import isotonic
+    >>> isotonic([-1.0, 0.0, 1.0], [-1, -1, 1])([-1.0, 1.0]).round(2)
+    array([0.25, 0.67])
     """
     from scipy.optimize import isotonic_regression  # noqa: PLC0415 - a tenth of a second, for fits alone
 
@@ -353,6 +400,16 @@ def cross_fit_probabilities(
         Number of folds.
     random_state : int, Generator, RandomState or None
         Assigns the folds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.uncertainty import cross_fit_probabilities
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=400)
+    >>> labels = np.where(rng.random(400) < 1 / (1 + np.exp(-3 * x)), 1, -1)
+    >>> sorted(cross_fit_probabilities(x, labels, random_state=0))
+    ['identity', 'isotonic', 'platt']
     """
     scores, likes, w = check_calibration_data(x, labels, weights)
     curve = Logistic() if link is None else link
@@ -386,6 +443,17 @@ def calibration_losses(
     ----------
     x, labels, weights, link, folds, random_state
         As in :func:`cross_fit_probabilities`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.uncertainty import calibration_losses
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=400)
+    >>> labels = np.where(rng.random(400) < 1 / (1 + np.exp(-3 * x)), 1, -1)
+    >>> losses = calibration_losses(x, labels, random_state=0)
+    >>> min(losses, key=losses.get)
+    'platt'
     """
     probabilities = cross_fit_probabilities(
         x, labels, weights, link=link, folds=folds, random_state=random_state

@@ -29,7 +29,15 @@ START = 0.1
 
 
 class Constraint(ABC):
-    """A set of factor pairs ``(U, V)`` with the properties that solvers use; the defaults guarantee nothing."""
+    """A set of factor pairs ``(U, V)`` with the properties that solvers use; the defaults guarantee nothing.
+
+    Examples
+    --------
+    >>> from tribit import MaxNorm, TraceNorm
+    >>> from tribit.model.constraints import Constraint
+    >>> issubclass(MaxNorm, Constraint), issubclass(TraceNorm, Constraint)
+    (True, True)
+    """
 
     #: Whether ``project`` returns the nearest pair (or the nearest X), and not just some pair inside.
     nearest: ClassVar[bool] = True
@@ -78,7 +86,16 @@ class Constraint(ABC):
 
 @dataclass(frozen=True)
 class Unconstrained(Constraint):
-    """The set of all factor pairs, for problems with a ridge alone."""
+    """The set of all factor pairs, for problems with a ridge alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import Unconstrained
+    >>> U = np.array([[3.0, 4.0]])
+    >>> Unconstrained().project(U, U)[0]
+    array([[3., 4.]])
+    """
 
     @property
     def inner_radius(self) -> float:
@@ -107,6 +124,14 @@ class MaxNorm(Constraint):
     """``|X|_max <= radius``: every row of both factors has ``|u|^2 <= radius``.
 
     The set ``M_k(R)`` of the paper. Then also ``|X_ij| <= radius`` for every entry.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import MaxNorm
+    >>> U, V = MaxNorm(4.0).project(np.array([[3.0, 4.0]]), np.array([[1.0, 0.0]]))
+    >>> U, V
+    (array([[1.2, 1.6]]), array([[1., 0.]]))
     """
 
     radius: float
@@ -155,6 +180,14 @@ class TraceNorm(Constraint):
     """``|X|_* <= radius`` in factor form: ``(|U|_F^2 + |V|_F^2) / 2 <= radius``.
 
     The paper's ``K_*(alpha, r)`` has ``radius = alpha sqrt(r d1 d2)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import TraceNorm
+    >>> U, V = TraceNorm(1.0).project(np.array([[2.0]]), np.array([[2.0]]))
+    >>> float((U**2).sum() + (V**2).sum()) / 2
+    1.0
     """
 
     radius: float
@@ -206,7 +239,16 @@ class TraceNorm(Constraint):
 
 @dataclass(frozen=True)
 class EntryBound(Constraint):
-    """``|X_ij| <= alpha`` for every entry of ``X = U V'``."""
+    """``|X_ij| <= alpha`` for every entry of ``X = U V'``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import EntryBound
+    >>> U, V = EntryBound(1.0).project(np.array([[2.0]]), np.array([[2.0]]))
+    >>> U @ V.T
+    array([[1.]])
+    """
 
     alpha: float
     nearest: ClassVar[bool] = False
@@ -254,7 +296,17 @@ class EntryBound(Constraint):
 
 @dataclass(frozen=True)
 class Rank(Constraint):
-    """``rank(X) <= k``."""
+    """``rank(X) <= k``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import Rank
+    >>> U, V = Rank(1).project(np.diag([2.0, 1.0]), np.eye(2))
+    >>> (U @ V.T).round(6)
+    array([[2., 0.],
+           [0., 0.]])
+    """
 
     k: int
 
@@ -282,7 +334,15 @@ class Rank(Constraint):
 
 @dataclass(frozen=True)
 class Ridge:
-    """The penalty ``l2 / 2 (|U|_F^2 + |V|_F^2)``, whose least value over ``U V' = X`` is ``l2 |X|_*``."""
+    """The penalty ``l2 / 2 (|U|_F^2 + |V|_F^2)``, whose least value over ``U V' = X`` is ``l2 |X|_*``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import Ridge
+    >>> float(Ridge(0.5).value(np.array([[2.0]]), np.array([[2.0]])))
+    2.0
+    """
 
     l2: float
 

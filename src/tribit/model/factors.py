@@ -22,6 +22,13 @@ class Factors(Summarised):
 
     Without intercepts these are 0 and arrays of zeros. During a fit on a device all are arrays of the device
     (:mod:`tribit.arrays`).
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, random_state=0).fit([[1, -1], [-1, 1]])
+    >>> model.fitted_.members[0].factors.row_factors.shape
+    (2, 1)
     """
 
     row_factors: Array

@@ -52,6 +52,12 @@ class Features:
     ----------
     rows, columns : Design
         For U and the row intercepts, for V and the column intercepts.
+
+    Examples
+    --------
+    >>> from tribit.model.features import Features
+    >>> Features.identity((3, 2)).rows  # no features: the unknowns are the factors
+    Design(size=3, blocks=())
     """
 
     rows: Design
@@ -130,6 +136,14 @@ class Activity:
         Mean number of entries of the rows that have any.
     floor : float
         As above; the parameter ``activity_floor`` times ``typical``.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion
+    >>> A = [[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1], [-1, -1, 1, 0]]
+    >>> model = BinaryMatrixCompletion(search=False, implicit_features=True, random_state=0).fit(A)
+    >>> model.implicit_features_
+    True
     """
 
     popularity: Array
@@ -263,6 +277,16 @@ class FeatureRegression:
         ``g_i``, 0 for rows with entries.
     own : array of shape (n_columns, 1 + n_features)
         ``d_j``, 0 for columns that came after the fit.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tribit import BinaryMatrixCompletion
+    >>> films = pd.DataFrame({"genre": ["crime", "drama", "crime"]})
+    >>> A = [[1, -1, 1], [-1, 1, 0], [1, 0, 1]]
+    >>> model = BinaryMatrixCompletion(search=False, random_state=0).fit(A, column_features=films)
+    >>> model.fitted_.feature_regressions
+    (None, None)
     """
 
     features: Array

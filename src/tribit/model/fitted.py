@@ -71,6 +71,13 @@ class Member(Summarised):
     mean_totals : (float, float)
         Mean numbers (or total weights) of the entries of the rows and of the columns of the fit that have any, the
         units of ``l2_power``.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, random_state=0).fit([[1, -1], [-1, 1]])
+    >>> model.fitted_.members[0].spec.rank
+    1
     """
 
     spec: ModelSpec
@@ -228,6 +235,13 @@ class Fitted(Summarised):
         table grows by a tenth (:mod:`tribit.model.horizon`), calibrated on held-out likes; None without any.
     fitted_shape : (int, int) or None
         Numbers of rows and columns of the fit, if some were added since.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, random_state=0).fit([[1, -1], [-1, 1]])
+    >>> len(model.fitted_.members), model.fitted_.meaning
+    (1, 'a like')
     """
 
     axes: Axes

@@ -35,6 +35,16 @@ class Link(ABC):
     """``P(like) = f(x)`` with the loss ``l(x, y)`` and its derivatives, elementwise on arrays.
 
     Every method keeps the dtype of a floating-point ``x``. ``y`` is the number +1 or -1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import Logistic
+    >>> link = Logistic()
+    >>> link.probability(np.array([-1.0, 0.0, 1.0])).round(2)
+    array([0.27, 0.5 , 0.73])
+    >>> link.loss(np.array([0.0]), np.array([1])).round(2)  # of a like at even odds
+    array([0.69])
     """
 
     @abstractmethod
@@ -106,7 +116,15 @@ class Link(ABC):
 
 @dataclass(frozen=True)
 class Logistic(Link):
-    """``f(x) = 1 / (1 + exp(-scale x))``; ``l(x, +1) - l(x, -1) = -scale x`` exactly."""
+    """``f(x) = 1 / (1 + exp(-scale x))``; ``l(x, +1) - l(x, -1) = -scale x`` exactly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import Logistic
+    >>> Logistic(scale=2.0).probability(np.array([-1.0, 0.0, 1.0])).round(2)
+    array([0.12, 0.5 , 0.88])
+    """
 
     scale: float = 1.0
 
@@ -133,7 +151,15 @@ class Logistic(Link):
 
 @dataclass(frozen=True)
 class Probit(Link):
-    """``f(x) = Phi(x / sigma)``, ``Phi`` the normal distribution function."""
+    """``f(x) = Phi(x / sigma)``, ``Phi`` the normal distribution function.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import Probit
+    >>> Probit(sigma=0.5).probability(np.array([-1.0, 0.0, 1.0])).round(2)
+    array([0.02, 0.5 , 0.98])
+    """
 
     sigma: float = 1.0
 
@@ -202,7 +228,16 @@ def check_scale(name: str, value: object) -> float:
 
 
 def draw_labels(x: Array, link: Link, draws: np.random.Generator) -> NDArray[np.int8]:
-    """Return independent labels: +1 with probability ``f(x)``, else -1."""
+    """Return independent labels: +1 with probability ``f(x)``, else -1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import Logistic
+    >>> from tribit.model.links import draw_labels
+    >>> draw_labels(np.array([-5.0, 0.0, 5.0]), Logistic(), np.random.default_rng(0))
+    array([-1,  1,  1], dtype=int8)
+    """
     return np.where(draws.random(x.shape) < link.probability(x), 1, -1).astype(np.int8)
 
 
@@ -210,7 +245,14 @@ LINKS: dict[str, type[Link]] = {"logistic": Logistic, "probit": Probit}
 
 
 def as_link(link: str | Link) -> Link:
-    """Return a link as it is, or the link of a name with its default scale."""
+    """Return a link as it is, or the link of a name with its default scale.
+
+    Examples
+    --------
+    >>> from tribit.model.links import as_link
+    >>> as_link("probit")
+    Probit(sigma=1.0)
+    """
     if isinstance(link, Link):
         return link
     if not isinstance(link, str):

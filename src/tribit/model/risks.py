@@ -48,6 +48,14 @@ class Imputation:
         The model's factors and intercepts, ``x0 = u_i . v_j + b + a_i + c_j``.
     link : Link
         The model's link ``f``.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Logistic
+    >>> from tribit.model.risks import Imputation
+    >>> first = BinaryMatrixCompletion(search=False, rank=1, random_state=0).fit([[1, -1], [-1, 0]])
+    >>> Imputation(first.fitted_.members[0].factors, Logistic()).link
+    Logistic(scale=1.0)
     """
 
     factors: Factors = field(repr=False)
@@ -92,7 +100,17 @@ class Imputation:
 
 @dataclass(frozen=True, eq=False)
 class ExpectedLabels:
-    """Expected labels ``2 f0 - 1`` by tiles, in one orientation: 1 for a certain like, -1 for a certain dislike."""
+    """Expected labels ``2 f0 - 1`` by tiles, in one orientation: 1 for a certain like, -1 for a certain dislike.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import Logistic
+    >>> from tribit.model.risks import ExpectedLabels
+    >>> P, Q = np.array([[1.0], [-1.0]]), np.array([[2.0]])
+    >>> ExpectedLabels(P, Q, Logistic()).P.shape
+    (2, 1)
+    """
 
     P: Floats
     Q: Floats
@@ -108,7 +126,18 @@ class ExpectedLabels:
 
 @runtime_checkable
 class Missingness(Protocol):
-    """A model of the mask: a ``rho`` for each entry, never stored as a matrix."""
+    """A model of the mask: a ``rho`` for each entry, never stored as a matrix.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Missingness
+    >>> from tribit.propensity import row_column
+    >>> from tribit.simulate import observe
+    >>> import numpy as np
+    >>> seen = observe(np.ones((40, 30), dtype=np.int8), 0.7, random_state=0)
+    >>> isinstance(row_column(seen), Missingness)  # pass it as rho= to an estimator
+    True
+    """
 
     def rho_at(self, rows: Integers, columns: Integers) -> Floats:
         """Return ``P(entry is unobserved)`` at the given positions."""
@@ -133,6 +162,13 @@ class Risk:
         for variance.
     imputed : Imputation or None, default=None
         PU and NU together impute its ``f0_ij`` instead of the constant ``nu / (pu + nu)``: see :func:`doubly_robust`.
+
+    Examples
+    --------
+    >>> from tribit import tri
+    >>> risk = tri(0.6, 0.2, 0.2, rho=0.7)
+    >>> risk.pn, risk.pu, risk.nu, risk.rho
+    (0.6, 0.2, 0.2, 0.7)
     """
 
     pn: float
@@ -258,34 +294,79 @@ class Risk:
 
 
 def pn(noise: LabelNoise | None = None) -> Risk:
-    """Return the risk of the observed signs (Davenport et al. 2014), corrected for noise with known rates."""
+    """Return the risk of the observed signs (Davenport et al. 2014), corrected for noise with known rates.
+
+    Examples
+    --------
+    >>> from tribit import pn
+    >>> pn().pn
+    1.0
+    """
     return Risk(1.0, 0.0, 0.0, noise=LabelNoise() if noise is None else noise)
 
 
 def pu(rho: float | Missingness) -> Risk:
-    """Return the risk of likes and unobserved entries (Hsieh et al. 2015)."""
+    """Return the risk of likes and unobserved entries (Hsieh et al. 2015).
+
+    Examples
+    --------
+    >>> from tribit import pu
+    >>> risk = pu(rho=0.7)
+    >>> risk.pu, risk.rho
+    (1.0, 0.7)
+    """
     return Risk(0.0, 1.0, 0.0, rho)
 
 
 def nu(rho: float | Missingness) -> Risk:
-    """Return the risk of dislikes and unobserved entries, the mirror image of :func:`pu`."""
+    """Return the risk of dislikes and unobserved entries, the mirror image of :func:`pu`.
+
+    Examples
+    --------
+    >>> from tribit import nu
+    >>> nu(rho=0.7).nu
+    1.0
+    """
     return Risk(0.0, 0.0, 1.0, rho)
 
 
 def punu(gamma: float, rho: float | Missingness) -> Risk:
-    """Return ``(1 - gamma) PU + gamma NU``, which imputes a like with weight ``gamma`` at every entry."""
+    """Return ``(1 - gamma) PU + gamma NU``, which imputes a like with weight ``gamma`` at every entry.
+
+    Examples
+    --------
+    >>> from tribit import punu
+    >>> risk = punu(0.3, rho=0.7)
+    >>> risk.pu, risk.nu
+    (0.7, 0.3)
+    """
     gamma = check_between("gamma", gamma, 0.0, 1.0)
     return Risk(0.0, 1.0 - gamma, gamma, rho)
 
 
 def pnu(eta: float, rho: float | Missingness) -> Risk:
-    """Return ``(1 - |eta|) PN + |eta| PU`` for ``eta >= 0``, and with NU for PU for ``eta < 0``."""
+    """Return ``(1 - |eta|) PN + |eta| PU`` for ``eta >= 0``, and with NU for PU for ``eta < 0``.
+
+    Examples
+    --------
+    >>> from tribit import pnu
+    >>> risk = pnu(-0.1, rho=0.7)
+    >>> risk.pn, risk.nu
+    (0.9, 0.1)
+    """
     eta = check_between("eta", eta, -1.0, 1.0)
     return Risk(1.0 - abs(eta), max(eta, 0.0), max(-eta, 0.0), rho)
 
 
 def tri(pn: float, pu: float, nu: float, rho: float | Missingness) -> Risk:
-    """Return ``pn PN + pu PU + nu NU``, any point of the simplex."""
+    """Return ``pn PN + pu PU + nu NU``, any point of the simplex.
+
+    Examples
+    --------
+    >>> from tribit import tri
+    >>> tri(0.8, 0.1, 0.1, rho=0.9).pn
+    0.8
+    """
     return Risk(pn, pu, nu, rho)
 
 
@@ -313,6 +394,14 @@ def doubly_robust(
         ``P(unobserved)``, in [0, 1); or a model with one value for each entry.
     pn : float, default=0.0
         Weight of PN, in [0, 1).
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Logistic, doubly_robust
+    >>> first = BinaryMatrixCompletion(search=False, rank=1, random_state=0).fit([[1, -1], [-1, 0]])
+    >>> risk = doubly_robust(first.fitted_.members[0].factors, Logistic(), rho=0.25, pn=0.5)
+    >>> risk.pn, risk.imputed is not None
+    (0.5, True)
     """
     pn = check_between("pn", pn, 0.0, 1.0)
     # The imputed probability replaces the equal shares of PU and NU.

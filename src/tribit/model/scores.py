@@ -46,7 +46,15 @@ def probability_name(meaning: str) -> str:
 
 
 class PlacedEntries(NamedTuple):
-    """Observed entries by positions in a model; unknown rows and columns have distinct positions after its own."""
+    """Observed entries by positions in a model; unknown rows and columns have distinct positions after its own.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Observations
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, random_state=0).fit([[1, -1], [-1, 1]])
+    >>> model.scores_.place_entries(Observations.from_matrix([[1, 0], [0, -1]])).labels
+    array([ 1, -1], dtype=int8)
+    """
 
     rows: Positions
     columns: Positions
@@ -103,6 +111,13 @@ class Scores(Summarised):
         (:class:`tribit.model.fitted.Fitted`).
     source : WithUnseen or None
         The fit, for scores of unknown rows and columns; None if it has none.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, random_state=0).fit([[1, -1], [-1, 1]])
+    >>> model.scores_.link
+    Logistic(scale=1.0)
     """
 
     axes: Axes

@@ -118,6 +118,13 @@ class ModelSpec:
     Each field is the parameter of the same name of :class:`tribit.BinaryMatrixCompletion`, with its value checked. A
     field with a ``help`` is an option of ``tribit fit``. ``default`` is the estimator's default where it is neither
     "auto" (for hyperparameters that the search may choose) nor the field's own.
+
+    Examples
+    --------
+    >>> from tribit.model.spec import ModelSpec
+    >>> spec = ModelSpec(rank=5, l2=2.0)
+    >>> spec.rank, spec.gammas
+    (5, (1.0, 0.0, 0.0))
     """
 
     gammas: tuple[float, float, float] = _parameter(

@@ -80,6 +80,17 @@ class Compared:
         Of the refit with the chosen hyperparameters, on one core; of search and refit for ``tribit``.
     failure : str
         The error message of a fit that failed; empty otherwise.
+
+    Examples
+    --------
+    >>> from tribit import Logistic
+    >>> from tribit.paper.comparison import compare
+    >>> from tribit.simulate import low_rank_target, observe, quantise
+    >>> M = low_rank_target((40, 30), 1, alpha=4.0, random_state=0)
+    >>> labels = quantise(M, Logistic(), random_state=1)
+    >>> train, test = observe(labels, 0.4, random_state=2).split(0.2, random_state=3)
+    >>> compare(train, test, systems=["singular-value-thresholding"])[0].error_rate < 0.5
+    True
     """
 
     system: str
@@ -224,6 +235,11 @@ def compare_all(
     -------
     results, files
         The results, and the files written.
+
+    Examples
+    --------
+    >>> from tribit.paper.comparison import compare_all
+    >>> results = compare_all("data", on=["synthetic"], systems=["tribit"])  # doctest: +SKIP
     """
     names = present_data(path) if on is None else list(on)
     place = None if path is None else Path(path).resolve()

@@ -206,7 +206,13 @@ def _track_fits(shown: bool) -> Iterator[tuple[str, Callable[[Observations], Any
 
 
 def plot_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:
-    """Draw the truth, the seen cells, the completion on the same scale, and likes against dislikes of the lists."""
+    """Draw the truth, the seen cells, the completion on the same scale, and likes against dislikes of the lists.
+
+    Examples
+    --------
+    >>> from tribit.paper.demo import plot_demo, run_demo
+    >>> plot_demo(run_demo(), "demo.png")  # doctest: +SKIP
+    """
     check_picture(path)
     pyplot = pyplot_for_files()
     kind = Path(path).suffix[1:].lower()

@@ -95,6 +95,15 @@ class HashedPropensity(FoldModels):
         As there.
     seed : int
         That of the hash (:func:`tribit.randomness.hashed_fold_numbers`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.propensity import HashedPropensity, row_column
+    >>> from tribit.simulate import observe
+    >>> seen = observe(np.ones((40, 30), dtype=np.int8), 0.7, random_state=0)
+    >>> HashedPropensity((row_column(seen),), seed=0).probability_at([0], [0]).shape
+    (1,)
     """
 
     seed: int
@@ -132,6 +141,15 @@ class CrossFittedPropensity(FoldModels):
         The observed entries, sorted by row, then column.
     parts : array
         The part of each of them, from 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.propensity import cross_fitted
+    >>> from tribit.simulate import observe
+    >>> seen = observe(np.ones((40, 30), dtype=np.int8), 0.7, random_state=0)
+    >>> len(cross_fitted(seen, random_state=0).models)  # one for each fold
+    5
     """
 
     rows: Places = field(repr=False)
@@ -206,6 +224,16 @@ def cross_fitted(
     CrossFittedPropensity
         Where every entry is observed, ``q = 1``. Of entries on a cluster a :class:`HashedPropensity`, whose parts are
         by a hash of row and column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.propensity import cross_fitted
+    >>> from tribit.simulate import observe
+    >>> seen = observe(np.ones((40, 30), dtype=np.int8), 0.7, random_state=0)
+    >>> mask = cross_fitted(seen, random_state=0)
+    >>> mask.probability_at(seen.rows, seen.columns).shape == seen.labels.shape
+    True
     """
     check_observations(observations)
     _check_folds(folds, observations.n_observed)

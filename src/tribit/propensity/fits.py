@@ -68,6 +68,15 @@ def row_column(
     -------
     Propensity
         Where every entry is observed, ``q = 1``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.propensity import row_column
+    >>> from tribit.simulate import observe
+    >>> seen = observe(np.ones((40, 30), dtype=np.int8), 0.7, random_state=0)
+    >>> row_column(seen).name
+    'row-column'
     """
     check_observations(observations)
     l2 = check_not_negative("l2", l2)
@@ -223,6 +232,15 @@ def low_rank(
     -------
     Propensity
         Where every entry is observed, ``q = 1``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.propensity import low_rank
+    >>> from tribit.simulate import observe
+    >>> seen = observe(np.ones((40, 30), dtype=np.int8), 0.7, random_state=0)
+    >>> low_rank(seen, rank=2, random_state=0).name
+    'low-rank'
     """
     check_observations(observations)
     _check_rank(rank, observations.shape)

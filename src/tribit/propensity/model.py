@@ -88,6 +88,15 @@ class Propensity(MaskModel):
         a floor gives a little bias for much less variance.
     scale : float, default=1.0
         See :meth:`normalise`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.propensity import row_column
+    >>> from tribit.simulate import observe
+    >>> seen = observe(np.ones((40, 30), dtype=np.int8), 0.7, random_state=0)
+    >>> row_column(seen).probability_at([0], [0]).shape
+    (1,)
     """
 
     name: str
@@ -211,6 +220,15 @@ class Calibration(Reliability):
         Mean ``q`` and share observed, of each bin.
     counts : array
         Entries of each bin, seen or not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.propensity import calibration, row_column
+    >>> from tribit.simulate import observe
+    >>> seen = observe(np.ones((40, 30), dtype=np.int8), 0.7, random_state=0)
+    >>> calibration(row_column(seen), seen, bins=2).predicted.round(2)
+    array([0.23, 0.41])
     """
 
     @property
@@ -232,6 +250,15 @@ def calibration(model: Missingness, observations: Observations, bins: int = 10) 
         The mask to compare with, of the same shape.
     bins : int, default=10
         Most bins, each with about the same number of entries; those with equal ``q`` share one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.propensity import calibration, row_column
+    >>> from tribit.simulate import observe
+    >>> seen = observe(np.ones((40, 30), dtype=np.int8), 0.7, random_state=0)
+    >>> calibration(row_column(seen), seen, bins=2).observed.round(2)
+    array([0.21, 0.43])
     """
     _check(model, observations)
     bins = check_count("bins", bins)
@@ -253,7 +280,17 @@ def calibration(model: Missingness, observations: Observations, bins: int = 10) 
 
 
 def log_loss(model: Missingness, observations: Observations) -> float:
-    """Return the mean of ``-log P(entry is seen or not as it is)`` over all entries: compare models on another mask."""
+    """Return the mean of ``-log P(entry is seen or not as it is)`` over all entries: compare models on another mask.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.propensity import log_loss, row_column
+    >>> from tribit.simulate import observe
+    >>> seen = observe(np.ones((40, 30), dtype=np.int8), 0.7, random_state=0)
+    >>> round(log_loss(row_column(seen), seen), 2)
+    0.59
+    """
     _check(model, observations)
     seen = _at_observed(model, observations)
     total, sure = _missing_loss(seen)
@@ -279,6 +316,15 @@ def inverse_weights(
     normalised : bool, default=True
         Scale the weights to sum to the number of entries of the matrix, which they do on average: a sum with
         self-normalised weights does not depend on the level of ``q``, and varies less.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.propensity import inverse_weights, row_column
+    >>> from tribit.simulate import observe
+    >>> seen = observe(np.ones((40, 30), dtype=np.int8), 0.7, random_state=0)
+    >>> round(float(inverse_weights(row_column(seen), seen).mean()), 6)
+    3.125
     """
     _check(model, observations)
     weights = 1.0 / _at_observed(model, observations)
@@ -291,6 +337,15 @@ def effective_sample_size(model: Missingness, observations: Observations) -> flo
     """Return ``(sum w)^2 / sum w^2`` for ``w = 1 / q`` at the observed entries (Kish 1965, "Survey sampling").
 
     So many entries, all of one weight, give a mean of the same variance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.propensity import effective_sample_size, row_column
+    >>> from tribit.simulate import observe
+    >>> seen = observe(np.ones((40, 30), dtype=np.int8), 0.7, random_state=0)
+    >>> effective_sample_size(row_column(seen), seen) <= seen.n_observed
+    True
     """
     weights = inverse_weights(model, observations, normalised=False)
     return float(np.sum(weights) ** 2 / np.sum(weights**2))

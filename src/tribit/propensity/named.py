@@ -29,6 +29,15 @@ def fit_propensity(
 
     "low-rank" is :func:`cross_fitted`: ``q`` is wanted at the entries that were observed, and there the plain
     :func:`low_rank` is too sure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.propensity import fit_propensity
+    >>> from tribit.simulate import observe
+    >>> seen = observe(np.ones((40, 30), dtype=np.int8), 0.7, random_state=0)
+    >>> fit_propensity("row-column", seen).name
+    'row-column'
     """
     if name == "constant":
         return constant(observations)

@@ -28,6 +28,12 @@ class Entry:
         Arguments of the command.
     request : dict or None
         A request over HTTP; None where it has no endpoint.
+
+    Examples
+    --------
+    >>> from tribit.questions import QUESTIONS
+    >>> QUESTIONS["recommend"].example
+    'recommend model.tribit --for alice -n 5'
     """
 
     place: str

@@ -90,6 +90,12 @@ def option(
         Default on the command line and over HTTP, if it differs; :data:`OMIT` to leave the option out.
     **rules
         ``ge``, ``gt``, ``lt`` (numbers) or ``choices``.
+
+    Examples
+    --------
+    >>> from tribit.questions.base import option
+    >>> option(10, "length of a list").default
+    10
     """
     about = Option(help, flag, argument, command, serve, rules)
     return field(default=default, metadata={"option": about})
@@ -153,7 +159,17 @@ class _Checked:
 
 
 class Question(_Checked, ABC, Generic[A]):
-    """A question to a fitted recommender."""
+    """A question to a fitted recommender.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import Recommender
+    >>> from tribit.questions.predict import Predict
+    >>> recommender = Recommender(random_state=0).fit([[1, 1, 0], [1, 0, -1], [0, -1, 1]])
+    >>> type(recommender.predictions(([0], [2]))).__name__
+    'Predictions'
+    """
 
     #: Whether the command takes new entries and features, which are changes before the question.
     after_changes: ClassVar[bool] = True
@@ -164,7 +180,15 @@ class Question(_Checked, ABC, Generic[A]):
 
 
 class Change(_Checked, ABC):
-    """A change of a fitted recommender, made in a copy."""
+    """A change of a fitted recommender, made in a copy.
+
+    Examples
+    --------
+    >>> from tribit import Recommender
+    >>> recommender = Recommender(random_state=0).fit([[1, 1, 0], [1, 0, -1], [0, -1, 1]])
+    >>> recommender.fold_in([[1, 0, -1]]).shape_  # asked of the recommender, answered by a copy
+    (4, 3)
+    """
 
     @abstractmethod
     def apply(self, recommender: Changed) -> Changed:
@@ -174,7 +198,15 @@ class Change(_Checked, ABC):
 def asks(
     question: Callable[P, Question[A]], name: str = ""
 ) -> Callable[Concatenate[FittedRecommender, P], A]:
-    """Return the method of a recommender that asks a question, named like the question by default."""
+    """Return the method of a recommender that asks a question, named like the question by default.
+
+    Examples
+    --------
+    >>> from tribit.questions.base import asks
+    >>> from tribit.questions.predict import Predict
+    >>> asks(Predict, "chances").__name__
+    'chances'
+    """
 
     def method(self: FittedRecommender, /, *args: P.args, **kwargs: P.kwargs) -> A:
         check_fitted(self)
@@ -188,7 +220,15 @@ def asks(
 def changes(
     change: Callable[P, Change], name: str = ""
 ) -> Callable[Concatenate[Changed, P], Changed]:
-    """Return the method of a recommender that makes a change."""
+    """Return the method of a recommender that makes a change.
+
+    Examples
+    --------
+    >>> from tribit.questions.base import changes
+    >>> from tribit.questions.changes import FoldIn
+    >>> changes(FoldIn, "add_rows").__name__
+    'add_rows'
+    """
 
     def method(self: Changed, /, *args: P.args, **kwargs: P.kwargs) -> Changed:
         check_fitted(self)

@@ -63,6 +63,15 @@ class Completed(Answer):
         Number of entries to keep that were left out for their unknown ids.
     names : (str, str)
         Headings of row and column ids.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import Recommender
+    >>> A = np.array([[1, 1, 0, 0], [1, 1, 0, -1], [1, 0, 0, -1], [0, 0, 1, 1], [0, -1, 1, 0]])
+    >>> completed = Recommender(random_state=0).fit(A).complete()
+    >>> completed.to_array()[1]  # two likes, a prediction, a dislike
+    array([1.       , 1.       , 0.7445481, 0.       ])
     """
 
     cells: CompletedCells

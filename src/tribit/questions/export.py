@@ -41,6 +41,16 @@ class Vectors(Answer):
     ----------
     sides : dict
         Ids and vectors by the name of the side, "row" and "column".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import Recommender
+    >>> A = np.array([[1, 1, 0, 0], [1, 1, 0, -1], [1, 0, 0, -1], [0, 0, 1, 1], [0, -1, 1, 0]])
+    >>> recommender = Recommender(random_state=0).fit(A)
+    >>> ids, rows = recommender.vectors().sides["row"]
+    >>> ids, rows.shape
+    (array([0, 1, 2, 3, 4]), (5, 6))
     """
 
     sides: dict[str, tuple[AnyArray, AnyArray]]

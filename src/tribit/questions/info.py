@@ -45,6 +45,15 @@ class Facts(Answer):
         - ``ranker`` and ``entries_kept``, whether there are some; and ``versions``.
     evaluation : Evaluation or None
         Measures on the entries that ``fit(hold_out=)`` held out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import Recommender
+    >>> A = np.array([[1, 1, 0, 0], [1, 1, 0, -1], [1, 0, 0, -1], [0, 0, 1, 1], [0, -1, 1, 0]])
+    >>> facts = Recommender(random_state=0).fit(A).info()
+    >>> facts.about["rows x columns"], facts.numbers["base_rate"]
+    ('5 x 4', 0.7272727272727273)
     """
 
     about: dict[str, str]

@@ -61,6 +61,15 @@ class Predictions(Answer):
     likes : array of shape (n_pairs,) or None
         For likes alone, the probability that the pair, if it has no entry, becomes a like while the table grows by a
         tenth (:attr:`tribit.model.fitted.Fitted.horizon`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import Recommender
+    >>> A = np.array([[1, 1, 0, 0], [1, 1, 0, -1], [1, 0, 0, -1], [0, 0, 1, 1], [0, -1, 1, 0]])
+    >>> found = Recommender(random_state=0).fit(A).predictions(([0, 1], [1, 3]))
+    >>> found.labels, found.basis
+    (array([1, 1]), array(['model', 'model'], dtype='<U12'))
     """
 
     rows: AnyArray

@@ -79,6 +79,14 @@ class Recommendations(Answer):
         How many rows, and records of a table of entries, were left out because the model does not know their ids.
     names : (str, str)
         Headings of the columns of row and column ids.
+
+    Examples
+    --------
+    >>> from tribit import Recommender
+    >>> A = [[1, 1, 0, 0], [1, 1, 0, -1], [1, 0, 0, -1], [0, 0, 1, 1], [0, -1, 1, 0]]
+    >>> lists = Recommender(random_state=0).fit(A).recommend([0, 2], 1)
+    >>> lists.columns.values, lists.to_frame().shape
+    (array([2, 1]), (2, 10))
     """
 
     rows: AnyArray
@@ -173,6 +181,15 @@ class TopN:
         The cells of the entries, which lists leave out by default; None where they are not kept.
     prepared : callable or None
         Scores for any weight that were computed before (:mod:`tribit.serve.served_model`); None to compute them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import Recommender
+    >>> A = [[1, 1, 0, 0], [1, 1, 0, -1], [1, 0, 0, -1], [0, 0, 1, 1], [0, -1, 1, 0]]
+    >>> top_n = Recommender(random_state=0).fit(A).top_n_
+    >>> top_n.lists(np.array([0, 2]), 1).columns.values
+    array([1, 3])
     """
 
     model: Scores | Ranker
@@ -263,7 +280,17 @@ def recommend(
     avoid_dislikes: float = 1.0,
     ranker: Ranker | None = None,
 ) -> Recommendations:
-    """Rank the columns for each row; see :meth:`tribit.factor_model.FactorModel.recommend`."""
+    """Rank the columns for each row; see :meth:`tribit.factor_model.FactorModel.recommend`.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Observations
+    >>> from tribit.ranking.lists import recommend
+    >>> seen = Observations.from_matrix([[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1]])
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, random_state=0).fit(seen)
+    >>> recommend(model, [0], 1, exclude_seen=seen).columns[0]
+    array([2])
+    """
     lists = TopN(as_scores_or_ranker(model), ranker, getattr(model, "device", "cpu"))
     axes = lists.axes
     left_out = None

@@ -48,6 +48,15 @@ class RateRanker(HasAxes):
         Ridge of the regressions of the likes and of the mask.
     axes_ : Axes
         Rows and columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import Observations
+    >>> from tribit.ranking import CandidateRanker, RateRanker
+    >>> seen = Observations.from_matrix([[1, 1, 0, 0], [1, 1, 0, -1], [0, -1, 1, 1]])
+    >>> isinstance(CandidateRanker(random_state=0).fit(seen), RateRanker)
+    True
     """
 
     like_at: float | None = None

@@ -72,6 +72,12 @@ class Ranker(Protocol):
 
     Only their ratios within a row count, so the unit of a rate is free. A ranker with a method ``expected``, as
     :meth:`tribit.ranking.CandidateRanker.expected`, has the expected likes and dislikes of each place as well.
+
+    Examples
+    --------
+    >>> from tribit.ranking import CandidateRanker, Ranker
+    >>> isinstance(CandidateRanker(), Ranker)
+    False
     """
 
     @property

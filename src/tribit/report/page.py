@@ -71,6 +71,15 @@ class Report:
         All facts of the page by section; None for sections that the model or the data lack.
     path : Path or None
         The file that has the page; None if it was not written.
+
+    Examples
+    --------
+    >>> from tribit import Recommender
+    >>> from tribit.report import make_report
+    >>> A = [[1, 1, 0, 0], [1, 1, 0, -1], [1, 0, 0, -1], [0, 0, 1, 1], [0, -1, 1, 0]]
+    >>> report = make_report(Recommender(random_state=0).fit(A), title="Films")
+    >>> report.facts["title"]
+    'Films'
     """
 
     html: str
@@ -117,7 +126,17 @@ def make_report(
     model_file: str | os.PathLike[str] | None = None,
     against: object = None,
 ) -> Report:
-    """Return the report of a fitted recommender; see :func:`write_report`."""
+    """Return the report of a fitted recommender; see :func:`write_report`.
+
+    Examples
+    --------
+    >>> from tribit import Recommender
+    >>> from tribit.report import make_report
+    >>> A = [[1, 1, 0, 0], [1, 1, 0, -1], [1, 0, 0, -1], [0, 0, 1, 1], [0, -1, 1, 0]]
+    >>> report = make_report(Recommender(random_state=0).fit(A))
+    >>> report.html[:15]
+    '<!DOCTYPE html>'
+    """
     from tribit.recommender import Recommender  # noqa: PLC0415
 
     if not isinstance(recommender, Recommender):

@@ -34,7 +34,16 @@ Array = NDArray[np.floating[Any]]
 
 
 def imputed_share(probabilities: Array, labels: NDArray[np.integer[Any]], weights: Array) -> float:
-    """Return ``t`` in [0, 1]: the weight of the base rate in the mean of least variance."""
+    """Return ``t`` in [0, 1]: the weight of the base rate in the mean of least variance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.selection.mixtures import imputed_share
+    >>> overconfident = np.array([0.99, 0.01, 0.99, 0.99])
+    >>> round(imputed_share(overconfident, np.array([1, -1, -1, 1]), np.ones(4)), 2)
+    0.49
+    """
     likes = np.asarray(labels) > 0
     g = float(np.average(likes, weights=weights))
     away = probabilities - g

@@ -39,6 +39,17 @@ class Candidate:
         How long its fits took; None in a model read from a file.
     n_iter : int
         Iterations of its fits, together.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Observations
+    >>> from tribit.simulate import tables
+    >>> ratings = Observations.from_frame(
+    ...     tables.ratings(random_state=0), row="user", column="item", value="stars", like_at=4
+    ... )
+    >>> model = BinaryMatrixCompletion(n_candidates=3, random_state=0).fit(ratings)
+    >>> round(model.search_.best.score, 2)
+    0.64
     """
 
     settings: ModelSpec
@@ -69,6 +80,18 @@ class Average:
         The measure of their mean over all held-out entries, calibrated as a whole.
     best_score : float
         That of the chosen one alone.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Observations
+    >>> from tribit.simulate import tables
+    >>> ratings = Observations.from_frame(
+    ...     tables.ratings(random_state=0), row="user", column="item", value="stars", like_at=4
+    ... )
+    >>> model = BinaryMatrixCompletion(rank=3, n_fits=2, n_candidates=3, random_state=0)
+    >>> model = model.fit(ratings)
+    >>> len(model.fitted_.members)
+    2
     """
 
     members: tuple[Candidate, ...]
@@ -128,6 +151,17 @@ class Search:
     regression : float or None
         Weight of the regression of the smaller side that is added to the factors
         (:mod:`tribit.selection.positive_only`); None for none.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Observations
+    >>> from tribit.simulate import tables
+    >>> ratings = Observations.from_frame(
+    ...     tables.ratings(random_state=0), row="user", column="item", value="stars", like_at=4
+    ... )
+    >>> model = BinaryMatrixCompletion(n_candidates=3, random_state=0).fit(ratings)
+    >>> len(model.search_.candidates), model.search_.stop_reason
+    (3, '3 candidates were tried, the most asked for')
     """
 
     candidates: tuple[Candidate, ...]
@@ -246,6 +280,13 @@ class FitRecord:
         How sums over all entries were done; None in a record that was read from a file.
     found : Search, callable or None
         The search, or the function that parses it: ``search`` calls it once.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, random_state=0).fit([[1, -1], [-1, 1]])
+    >>> model.record_.converged, model.record_.stop_reason
+    (True, 'converged: predicted decrease below tol')
     """
 
     n_iter: int

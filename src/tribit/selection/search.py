@@ -68,7 +68,14 @@ STAGES: list[Stage] = [
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits of a search: the most candidates and seconds, None for no limit."""
+    """Limits of a search: the most candidates and seconds, None for no limit.
+
+    Examples
+    --------
+    >>> from tribit.selection import Budget
+    >>> Budget(n_candidates=8, max_time=60.0)
+    Budget(n_candidates=8, max_time=60.0)
+    """
 
     n_candidates: int | None = None
     max_time: float | None = None
@@ -121,7 +128,19 @@ def choose(
     draws: np.random.Generator,
     callback: Callable[[Candidate], Any] | None = None,
 ) -> Search:
-    """Choose the free settings; those of ``space.base`` are kept otherwise."""
+    """Choose the free settings; those of ``space.base`` are kept otherwise.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Observations
+    >>> from tribit.simulate import tables
+    >>> ratings = Observations.from_frame(
+    ...     tables.ratings(random_state=0), row="user", column="item", value="stars", like_at=4
+    ... )
+    >>> model = BinaryMatrixCompletion(n_candidates=2, random_state=0).fit(ratings)
+    >>> type(model.search_).__name__  # the result of choose
+    'Search'
+    """
     began = time.perf_counter()
     space = space.over(observations)
     if space.skip_reason is not None:

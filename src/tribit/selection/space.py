@@ -69,6 +69,12 @@ class Criterion:
         Weights of held-out entries; None where every entry has the same.
     n_fits : int or "auto"
         Number of fits whose mean may be the model.
+
+    Examples
+    --------
+    >>> from tribit.selection import Criterion
+    >>> Criterion(scoring="auc", target="all").scoring
+    'auc'
     """
 
     scoring: str = "log_loss"
@@ -98,6 +104,13 @@ class SearchSpace:
         The event that probabilities are of.
     skip_reason : str or None
         Why there is no search; None where there is one.
+
+    Examples
+    --------
+    >>> from tribit.model.spec import ModelSpec
+    >>> from tribit.selection import SearchSpace
+    >>> SearchSpace(ModelSpec(rank=5), free=frozenset({"l2"})).free
+    frozenset({'l2'})
     """
 
     base: ModelSpec

@@ -47,7 +47,15 @@ TOLERANCE, MAX_SWEEPS = 5e-4, 300
 
 @dataclass(frozen=True)
 class Options:
-    """Options that every candidate shares: those of the arithmetic, and the known features of rows and columns."""
+    """Options that every candidate shares: those of the arithmetic, and the known features of rows and columns.
+
+    Examples
+    --------
+    >>> from tribit import Arithmetic
+    >>> from tribit.selection import Options
+    >>> Options(Arithmetic(n_jobs=2)).arithmetic.n_jobs
+    2
+    """
 
     arithmetic: Arithmetic = Arithmetic("float32", None, "auto")  # noqa: RUF009 - frozen
     side: SideFeatures | None = None

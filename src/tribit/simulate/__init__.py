@@ -52,6 +52,12 @@ class LowRankTarget:
     ----------
     U, V : array of shape (n_rows, rank) and (n_columns, rank)
         The factors.
+
+    Examples
+    --------
+    >>> from tribit.simulate import low_rank_factors
+    >>> low_rank_factors((200, 120), rank=2, random_state=0).U.shape
+    (200, 2)
     """
 
     U: Array
@@ -92,6 +98,14 @@ def low_rank_factors(
     -------
     LowRankTarget
         Half of the scaling is in each factor.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.simulate import low_rank_factors, low_rank_target
+    >>> target = low_rank_factors((200, 120), rank=2, random_state=0)
+    >>> np.allclose(target.U @ target.V.T, low_rank_target((200, 120), rank=2, random_state=0))
+    True
     """
     U, V = _uniform_factors(shape, rank, alpha, random_state)
     root = np.sqrt(alpha / _largest_entry(U, V))
@@ -101,14 +115,32 @@ def low_rank_factors(
 def low_rank_target(
     shape: tuple[int, int], rank: int, *, alpha: float = 1.0, random_state: RandomState = None
 ) -> Array:
-    """Return ``M = U V'`` scaled to ``|M|_inf = alpha``; entries of U and V are uniform on [-1, 1]."""
+    """Return ``M = U V'`` scaled to ``|M|_inf = alpha``; entries of U and V are uniform on [-1, 1].
+
+    Examples
+    --------
+    >>> from tribit.simulate import low_rank_target
+    >>> M = low_rank_target((200, 120), rank=2, alpha=3.0, random_state=0)
+    >>> M.shape
+    (200, 120)
+    """
     U, V = _uniform_factors(shape, rank, alpha, random_state)
     M = U @ V.T
     return np.asarray(M * (alpha / np.max(np.abs(M))))
 
 
 def quantise(M: Array, link: Link, *, random_state: RandomState = None) -> NDArray[np.int8]:
-    """Return Y with ``P(Y_ij = +1) = f(M_ij)``, independently, else -1; ``M`` may have any shape."""
+    """Return Y with ``P(Y_ij = +1) = f(M_ij)``, independently, else -1; ``M`` may have any shape.
+
+    Examples
+    --------
+    >>> from tribit import Logistic
+    >>> from tribit.simulate import low_rank_target, quantise
+    >>> quantise(low_rank_target((3, 4), rank=1, random_state=0), Logistic(), random_state=1)
+    array([[-1, -1,  1, -1],
+           [ 1, -1, -1,  1],
+           [ 1,  1, -1, -1]], dtype=int8)
+    """
     return draw_labels(M, link, generator(random_state))
 
 
@@ -138,6 +170,16 @@ def quantise_by_noise(
     -------
     array of {-1, +1}
         Of the shape of ``M``.
+
+    Examples
+    --------
+    >>> from tribit import Probit
+    >>> from tribit.simulate import low_rank_target, quantise_by_noise
+    >>> M = low_rank_target((3, 4), rank=1, random_state=0)
+    >>> quantise_by_noise(M, Probit(sigma=0.3), random_state=1)
+    array([[-1,  1,  1, -1],
+           [ 1, -1, -1,  1],
+           [ 1, -1, -1, -1]], dtype=int8)
     """
     noise = _NOISES.get(type(link))
     if noise is None:
@@ -150,7 +192,17 @@ def quantise_by_noise(
 
 
 def observe(Y: NDArray[np.int8], rho: float, *, random_state: RandomState = None) -> Observations:
-    """Return the entries of Y that are seen, each independently with probability ``1 - rho``."""
+    """Return the entries of Y that are seen, each independently with probability ``1 - rho``.
+
+    Examples
+    --------
+    >>> from tribit import Logistic
+    >>> from tribit.simulate import low_rank_target, observe, quantise
+    >>> M = low_rank_target((90, 60), 2, random_state=0)
+    >>> labels = quantise(M, Logistic(), random_state=1)
+    >>> observe(labels, 0.7, random_state=2)
+    Observations(90 x 60, 1645 observed (30.5%), 828 likes, 817 dislikes)
+    """
     seen = generator(random_state).random(Y.shape) >= check_rho(rho)
     rows, columns = np.nonzero(seen)
     return Observations.from_pairs(rows, columns, Y[rows, columns], shape=Y.shape)
@@ -217,6 +269,15 @@ def likes_only(seen: Observations) -> Observations:
     -------
     Observations
         Of the same shape and ids.
+
+    Examples
+    --------
+    >>> from tribit import Logistic
+    >>> from tribit.simulate import likes_only, low_rank_target, observe, quantise
+    >>> M = low_rank_target((90, 60), 2, random_state=0)
+    >>> labels = quantise(M, Logistic(), random_state=1)
+    >>> likes_only(observe(labels, 0.7, random_state=2))
+    Observations(90 x 60, 828 observed (15.3%), 828 likes, 0 dislikes)
     """
     likes = np.flatnonzero(seen.labels > 0)
     if not likes.size:

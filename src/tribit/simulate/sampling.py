@@ -30,7 +30,15 @@ HEAVY = 0.5
 
 
 class Cells(NamedTuple):
-    """Positions of entries, ``rows[t]`` with ``columns[t]``; a pair may appear more than once."""
+    """Positions of entries, ``rows[t]`` with ``columns[t]``; a pair may appear more than once.
+
+    Examples
+    --------
+    >>> from tribit.simulate.sampling import multinomial
+    >>> rows, columns = multinomial((20, 10), 5, random_state=0)
+    >>> rows, columns
+    (array([18, 12, 14, 10, 18]), array([8, 0, 8, 0, 7]))
+    """
 
     rows: Positions
     columns: Positions
@@ -98,6 +106,13 @@ def multinomial(
     -------
     Cells
         The entries in the order of the draws, repeats included.
+
+    Examples
+    --------
+    >>> from tribit.simulate.sampling import multinomial
+    >>> cells = multinomial((20, 10), 30, random_state=0)
+    >>> len(cells.rows), len(set(zip(cells.rows, cells.columns)))  # some more than once
+    (30, 27)
     """
     distribution = as_distribution(shape, weights)
     return _cells(
@@ -125,6 +140,13 @@ def all_at_once(
     -------
     Cells
         Each once, in row-major order.
+
+    Examples
+    --------
+    >>> from tribit.simulate.sampling import all_at_once
+    >>> cells = all_at_once((20, 10), 30, random_state=0)
+    >>> len(set(zip(cells.rows, cells.columns)))
+    30
     """
     distribution = as_distribution(shape, weights)
     _check_room(check_count("n", n), distribution.shape)
@@ -198,6 +220,14 @@ class FactoredDistribution:
     """``pi = left right'`` with nonnegative factors whose product sums to 1.
 
     An entry is known by its key, ``row * n_columns + column``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.simulate.sampling import as_distribution
+    >>> found = as_distribution((3, 2), (np.array([[1.0], [2.0], [3.0]]), np.array([[1.0], [1.0]])))
+    >>> type(found).__name__
+    'FactoredDistribution'
     """
 
     left: Floats
@@ -247,7 +277,15 @@ class FactoredDistribution:
 
 @dataclass(frozen=True, eq=False)
 class DenseDistribution:
-    """``pi`` as a matrix that sums to 1."""
+    """``pi`` as a matrix that sums to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.simulate.sampling import DenseDistribution, multinomial
+    >>> multinomial((2, 2), 3, weights=np.array([[0.0, 1.0], [0.0, 0.0]]), random_state=0)
+    Cells(rows=array([0, 0, 0]), columns=array([1, 1, 1]))
+    """
 
     pi: Floats
 
@@ -277,7 +315,16 @@ Distribution: TypeAlias = FactoredDistribution | DenseDistribution
 
 
 def as_distribution(shape: object, weights: object) -> Distribution:
-    """Read ``weights``: None for uniform, a matrix, or a tuple of two factors."""
+    """Read ``weights``: None for uniform, a matrix, or a tuple of two factors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.simulate.sampling import as_distribution
+    >>> as_distribution((2, 2), np.array([[3.0, 1.0], [0.0, 0.0]])).pi
+    array([[0.75, 0.25],
+           [0.  , 0.  ]])
+    """
     n_rows, n_columns = check_shape(shape)
     if weights is None:
         return FactoredDistribution(

@@ -36,6 +36,14 @@ def ratings(n_users: int = 150, n_items: int = 80, *, random_state: RandomState 
     -------
     pandas.DataFrame
         With the columns ``user``, ``item`` and ``stars``, from 1 to 5.
+
+    Examples
+    --------
+    >>> from tribit.simulate import tables
+    >>> tables.ratings(random_state=0).head(2)
+        user       item  stars
+    0  user0  fantasy 0      3
+    1  user0    drama 7      2
     """
     rng, (n, d) = generator(random_state), _shape(n_users=n_users, n_items=n_items)
     genres = np.array(GENRES)[rng.integers(len(GENRES), size=d)]
@@ -63,6 +71,12 @@ def answers(
     -------
     pandas.DataFrame
         With the columns ``person``, ``question`` and ``correct``, 1 or 0.
+
+    Examples
+    --------
+    >>> from tribit.simulate import tables
+    >>> tables.answers(random_state=0).shape
+    (7166, 3)
     """
     rng = generator(random_state)
     n, d = _shape(n_persons=n_persons, n_questions=n_questions)
@@ -92,6 +106,12 @@ def votes(n_members: int = 100, n_motions: int = 250, *, random_state: RandomSta
     -------
     pandas.DataFrame
         With the columns ``member``, ``party``, ``motion`` and ``vote``, 1 (yes) or -1 (no).
+
+    Examples
+    --------
+    >>> from tribit.simulate import tables
+    >>> tables.votes(random_state=0).shape
+    (17483, 4)
     """
     rng, (n, d) = generator(random_state), _shape(n_members=n_members, n_motions=n_motions)
     names = np.array(["Red", "Green", "Blue"])
@@ -130,6 +150,12 @@ def purchases(
     -------
     pandas.DataFrame
         With the columns ``customer``, ``item`` and ``joined``, the year.
+
+    Examples
+    --------
+    >>> from tribit.simulate import tables
+    >>> tables.purchases(random_state=0).columns.tolist()
+    ['customer', 'item', 'joined']
     """
     rng, (n, d) = generator(random_state), _shape(n_customers=n_customers, n_items=n_items)
     tastes = 1.5 * rng.standard_normal((n, 2)) @ rng.standard_normal((2, d))
@@ -155,6 +181,12 @@ def benchmark(n_models: int = 40, n_tasks: int = 1000, *, random_state: RandomSt
     -------
     pandas.DataFrame
         With the columns ``model``, ``task``, ``solved`` (1 or 0, for all pairs) and ``run``, whether it is known.
+
+    Examples
+    --------
+    >>> from tribit.simulate import tables
+    >>> tables.benchmark(random_state=0).shape
+    (40000, 4)
     """
     rng, (n, d) = generator(random_state), _shape(n_models=n_models, n_tasks=n_tasks)
     skill, need = rng.standard_normal((n, 2)), rng.standard_normal((d, 2))

@@ -50,7 +50,14 @@ __getattr__ = lazy_getattr(
 
 
 def as_solver(solver: object) -> Solver:
-    """Return the solver itself, or the one of that name with its default options."""
+    """Return the solver itself, or the one of that name with its default options.
+
+    Examples
+    --------
+    >>> from tribit.solvers import as_solver
+    >>> as_solver("lbfgs")
+    LBFGS(memory=6)
+    """
     if isinstance(solver, str):
         return SOLVERS[check_choice("solver", solver, SOLVERS)]()  # type: ignore[no-any-return]
     if not isinstance(solver, Solver):

@@ -371,6 +371,16 @@ class AugmentedLagrangian(Solver):
     interval : (float, float)
         Bounds of every entry, besides those of an ``EntryBound``; 0 must be inside. A bound that is 0 is kept
         to the share ``tol`` of the interval, at most a thousandth, others exactly.
+
+    Examples
+    --------
+    >>> from tribit import AugmentedLagrangian, BinaryMatrixCompletion
+    >>> options = {"rank": 2, "radius": 2.0, "alpha": 1.0, "l2": 0.0, "intercept": False}
+    >>> options.update(search=False, solver=AugmentedLagrangian(), random_state=0)
+    >>> model = BinaryMatrixCompletion((1, 0, 0), **options)
+    >>> model.fit([[1, -1], [-1, 1]]).complete("score").round(2)  # no entry exceeds alpha
+    array([[ 1., -1.],
+           [-1.,  1.]])
     """
 
     curvature: float | None = None

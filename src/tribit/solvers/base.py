@@ -35,6 +35,13 @@ class Solver(ABC):
 
     A subclass defines :meth:`minimise` and overrides the defaults that differ. With the defaults it receives any
     problem, except features that the search alone would add.
+
+    Examples
+    --------
+    >>> from tribit import Newton
+    >>> from tribit.solvers import Solver
+    >>> isinstance(Newton(), Solver)
+    True
     """
 
     #: Default ``max_iter``.

@@ -237,6 +237,13 @@ class LBFGS(Solver):
     memory : int, default=6
         Number of stored steps. 10 took as many iterations: 290 and 285 on a synthetic table of 20 million entries, 293
         and 286 on one of 250,000 with a weak penalty.
+
+    Examples
+    --------
+    >>> from tribit import LBFGS, BinaryMatrixCompletion
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, solver=LBFGS(memory=3), random_state=0)
+    >>> model.fit([[1, -1], [-1, 1]]).converged_
+    True
     """
 
     memory: int = 6

@@ -57,7 +57,15 @@ DIVERGED = (
 
 @dataclass(frozen=True)
 class Iteration:
-    """One iteration: a sweep of Newton's method over rows and columns, or a step of projected gradient."""
+    """One iteration: a sweep of Newton's method over rows and columns, or a step of projected gradient.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, random_state=0).fit([[1, -1], [-1, 1]])
+    >>> model.history_[0].iteration
+    1
+    """
 
     iteration: int
     objective: float  #: where the iteration began
@@ -72,7 +80,15 @@ Callback = Callable[[Iteration], Any]
 
 @dataclass(frozen=True)
 class SolverResult:
-    """The factors at which a solver stopped, and the reason."""
+    """The factors at which a solver stopped, and the reason.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, random_state=0).fit([[1, -1], [-1, 1]])
+    >>> model.n_iter_, model.stop_reason_  # from the SolverResult of the fit
+    (8, 'converged: predicted decrease below tol')
+    """
 
     factors: Factors
     objective: float
@@ -92,6 +108,12 @@ class Stopping:
     iterations, after ``max_time`` seconds, when ``callback(iteration)`` returns True, or when ``watch(factors)`` does,
     which is called every few iterations. Ctrl-C ends it with the best factors so far if ``interruptible``, else it
     raises.
+
+    Examples
+    --------
+    >>> from tribit.solvers import Stopping
+    >>> Stopping(max_iter=50, tol=1e-4).max_iter
+    50
     """
 
     max_iter: int
@@ -112,7 +134,14 @@ class Stopping:
 
 @dataclass(frozen=True)
 class Step:
-    """An iteration: the factors before it, the objective there, its first-order decrease, and the factors after it."""
+    """An iteration: the factors before it, the objective there, its first-order decrease, and the factors after it.
+
+    Examples
+    --------
+    >>> from tribit.solvers.loop import Step
+    >>> Step(4.0, objective=16.0, decrease=8.0, factors=2.0).stuck
+    False
+    """
 
     origin: Factors
     objective: float
@@ -136,6 +165,15 @@ def run(
 
     ``size`` is that of the objective at ``X = 0``, to which ``tol`` is relative where the objective is smaller.
     ``earlier`` iterations count towards ``max_iter`` and ``max_time``, and the history goes on from them.
+
+    Examples
+    --------
+    >>> from tribit.solvers import Stopping
+    >>> from tribit.solvers.loop import Step, run
+    >>> def halve(x):
+    ...     return Step(x, x**2, x**2 / 2, x / 2)
+    >>> run(halve, 8.0, lambda x: x**2, Stopping(max_iter=3, tol=0.0), 64.0).factors
+    1.0
     """
     history = list(earlier)
     began = time.perf_counter() - ((history[-1].seconds or 0.0) if history else 0.0)

@@ -37,7 +37,15 @@ REACH, REACH_LIMIT, REACH_GROWTH = 0.5, 2.0, 1.2
 
 @dataclass(frozen=True)
 class Newton(Solver):
-    """Alternating Newton's method with ball-constrained rows (the default solver)."""
+    """Alternating Newton's method with ball-constrained rows (the default solver).
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Newton
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, solver=Newton(), random_state=0)
+    >>> model.fit([[1, -1], [-1, 1]]).converged_
+    True
+    """
 
     max_iter = 100  #: sweeps
     any_arrays = True

@@ -63,6 +63,14 @@ class ProjectedGradient(Solver):
         The paper's rank: start from one column and double their number, keeping those there are and appending small
         random ones, until X stops changing, whatever the rank of the start. ``max_iter`` is for each number of columns;
         there are at most as many as rows or columns of the matrix, whichever are more.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, ProjectedGradient
+    >>> options = {"rank": 1, "radius": 2.0, "intercept": False, "search": False, "random_state": 0}
+    >>> model = BinaryMatrixCompletion((1, 0, 0), solver=ProjectedGradient(), **options)
+    >>> model.fit([[1, -1], [-1, 1]]).converged_
+    True
     """
 
     step: float | None = None

@@ -109,6 +109,17 @@ class Contents:
         Facts about the data and the fit, as JSON has them.
     evaluation : dict or None
         The evaluation on entries that a fit held out, as JSON has it.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tribit import BinaryMatrixCompletion
+    >>> from tribit.storage import read
+    >>> path = Path("model.tribit")
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, random_state=0).fit([[1, -1], [-1, 1]])
+    >>> model.save(path)
+    >>> read(path, lambda contents: contents.parameters["rank"])
+    1
     """
 
     parameters: dict[str, Any]
@@ -122,7 +133,19 @@ class Contents:
 
 
 def write(path: str | os.PathLike[str], contents: Contents) -> None:
-    """Write one file, all of it or nothing."""
+    """Write one file, all of it or nothing.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tribit import BinaryMatrixCompletion
+    >>> from tribit.storage import Contents, read, write
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, random_state=0).fit([[1, -1], [-1, 1]])
+    >>> path = Path("copy.tribit")
+    >>> write(path, Contents(model.get_params(), model.fitted_, model.record_))
+    >>> path.exists()
+    True
+    """
     record = contents.record
     search = record.search  # of a file it is parsed now: what is damaged there has its own sentence
     try:
@@ -151,7 +174,19 @@ def write(path: str | os.PathLike[str], contents: Contents) -> None:
 
 
 def read(path: str | os.PathLike[str], make: Callable[[Contents], Made]) -> Made:
-    """Read a file and return the result of ``make``, whose errors are those of a damaged file."""
+    """Read a file and return the result of ``make``, whose errors are those of a damaged file.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tribit import BinaryMatrixCompletion
+    >>> from tribit.storage import read
+    >>> path = Path("model.tribit")
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, random_state=0).fit([[1, -1], [-1, 1]])
+    >>> model.save(path)
+    >>> read(path, lambda contents: contents.fitted.axes.shape)
+    (2, 2)
+    """
     source = checked_path(path)
     name = quoted(os.fspath(path))
     if not source.is_file():

@@ -151,6 +151,19 @@ def calibrate(
     -------
     Calibrator
         Call it with ``model.decision_function(rows, columns)``.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Observations
+    >>> from tribit.simulate import tables
+    >>> from tribit.uncertainty import calibrate
+    >>> ratings = Observations.from_frame(
+    ...     tables.ratings(random_state=0), row="user", column="item", value="stars", like_at=4
+    ... )
+    >>> train, held_out = ratings.split(0.2, random_state=0)
+    >>> model = BinaryMatrixCompletion(search=False, rank=3, random_state=0).fit(train)
+    >>> calibrate(model, held_out, random_state=0).name
+    'platt'
     """
     if method != "auto":
         check_method(method)

@@ -40,6 +40,13 @@ class LabelSets:
         Whether +1, and whether -1, is in the set.
     level : float
         Intended share of entries whose label is in the set.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.uncertainty import LabelSets
+    >>> LabelSets(np.array([True, True]), np.array([False, True]), 0.9).lists()
+    [(1,), (1, -1)]
     """
 
     like: Flags
@@ -86,7 +93,21 @@ class _NonconformityScores:
 
 @dataclass(frozen=True, eq=False)
 class Conformal:
-    """Split-conformal sets of labels around a fitted model; made by :func:`conformal`."""
+    """Split-conformal sets of labels around a fitted model; made by :func:`conformal`.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Observations
+    >>> from tribit.simulate import tables
+    >>> from tribit.uncertainty import conformal
+    >>> ratings = Observations.from_frame(
+    ...     tables.ratings(random_state=0), row="user", column="item", value="stars", like_at=4
+    ... )
+    >>> train, held_out = ratings.split(0.2, random_state=0)
+    >>> model = BinaryMatrixCompletion(search=False, rank=3, random_state=0).fit(train)
+    >>> conformal(model, held_out).sets(["user3"], ["comedy 72"], level=0.9).lists()
+    [(1,)]
+    """
 
     scores: Scores = field(repr=False)
     probability: Calibrator = field(repr=False)

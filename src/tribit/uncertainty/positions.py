@@ -80,6 +80,14 @@ class Side(Answer):
         Numbers of observed entries. A position with few of them is shrunk towards the origin.
     name : str
         Heading of the ids in a table.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Observations, positions
+    >>> seen = Observations.from_matrix([[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1]])
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, l2=0.1, random_state=0).fit(seen)
+    >>> positions(model, seen, n=1).columns.to_frame().columns.tolist()
+    ['column', 'bias', 'se_bias', 'axis_1', 'se_axis_1', 'entries']
     """
 
     ids: AnyArray
@@ -156,6 +164,15 @@ class Positions(Answer):
         Mean of the scores.
     shares : array of shape (n,)
         Share of each axis in the squared interaction scores, from the largest.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Observations, positions
+    >>> seen = Observations.from_matrix([[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1]])
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, l2=0.1, random_state=0).fit(seen)
+    >>> where = positions(model, seen, n=1)
+    >>> where.rows.coordinates.shape, where.shares.shape
+    ((3, 1), (1,))
     """
 
     rows: Side

@@ -12,18 +12,12 @@ where the ridge has shrunk a factor to 0: there the first two terms vanish.
 The mean probability, ``E f(x + sd e)`` with ``e`` standard normal, is ``Phi(x / sqrt(sigma^2 + sd^2))`` for the probit
 link. The logistic distribution is a mixture of normal ones, ``N(0, (2 K)^2)`` with ``K`` of Kolmogorov's distribution
 (Andrews and Mallows 1974, "Scale mixtures of normal distributions"), so that the logistic link has the same formula
-averaged over ``K``: a smooth integral, accurate with a few fixed nodes for any ``sd``. The approximation
-``f(x / sqrt(1 + pi sd^2 / 8))`` of MacKay (1992, "The evidence framework applied to classification networks") is the
-case of one node.
+averaged over ``K``: a smooth integral, accurate with a few fixed nodes for any ``sd``.
 
 A ridge shrinks every entry towards the mean. An interval around the fitted ``x`` is therefore biased, and under too
 strong a ridge too narrow. :class:`Adjustment` corrects both by a parametric bootstrap of the pivot (Efron 1979,
-"Bootstrap methods: another look at the jackknife"):
-
-- *centre*: ``slope x + offset``, fitted to held-out labels (:func:`tribit.uncertainty.platt`);
-- *width*: sample factors from the posterior, and take their adjusted centre as the truth. Simulate labels of the same
-  training and held-out entries from it, and refit model and centre to them. The errors of the new centre, in units of
-  its deviations, have the quantile that an interval uses instead of the normal one.
+"Bootstrap methods: another look at the jackknife"): its centre is fitted to held-out labels, and its width is the
+quantile of the errors of refits to labels simulated from the posterior.
 """
 
 from __future__ import annotations
@@ -75,6 +69,14 @@ def mean_probability(link: Link, x: Array, deviation: Array) -> Array:
         suffice while ``deviation`` is not much wider than the link.
     x, deviation : array of equal shapes
         Means and standard deviations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import Logistic
+    >>> from tribit.uncertainty import mean_probability
+    >>> mean_probability(Logistic(), np.array([2.0, 2.0]), np.array([0.0, 2.0])).round(2)
+    array([0.88, 0.78])
     """
     x, deviation = np.asarray(x, dtype=np.float64), np.asarray(deviation, dtype=np.float64)
     if isinstance(link, Probit):
@@ -126,6 +128,12 @@ class Adjustment:
         Coefficients of the new centre.
     pivots : array or None
         ``|centre - truth| / deviation`` of simulated entries; None for the normal distribution.
+
+    Examples
+    --------
+    >>> from tribit.uncertainty import Adjustment
+    >>> Adjustment(slope=1.5).offset
+    0.0
     """
 
     slope: float = 1.0
@@ -214,6 +222,13 @@ class Intervals:
         Its ends.
     level : float
         Intended share of entries inside.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.uncertainty import Intervals
+    >>> Intervals(np.array([0.2, 0.4]), np.array([0.6, 0.9]), 0.9).covers(np.array([0.5, 0.95]))
+    array([ True, False])
     """
 
     lower: Array
@@ -250,6 +265,15 @@ class Posterior:
         The rules for reading held-out entries that are a matrix.
     n_jobs : int or None
         Threads.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Observations
+    >>> from tribit.uncertainty import laplace
+    >>> seen = Observations.from_matrix([[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1]])
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, random_state=0).fit(seen)
+    >>> laplace(model, seen).interval([0], [2], level=0.9).lower.shape
+    (1,)
     """
 
     fitted: Fitted = field(repr=False)

@@ -63,6 +63,11 @@ def matrix_label_frequency(
     -------
     float
         In (0, 1]; see the module for its assumptions.
+
+    Examples
+    --------
+    >>> from tribit.paper.classification import matrix_label_frequency
+    >>> matrix_label_frequency(seen, random_state=0)  # doctest: +SKIP
     """
     likes = _likes(observations, check_count("n_folds", n_folds, 2))
     draws = generator(random_state)
@@ -85,6 +90,11 @@ def matrix_class_prior(
     The parameters are those of :func:`matrix_label_frequency`. The unlabelled examples are sampled from all
     entries, the positives are the observed likes among the rest, at most as many. ``P(seen | like)`` is the share of
     observed likes over the estimate. At least 50 likes are needed.
+
+    Examples
+    --------
+    >>> from tribit.paper.classification import matrix_class_prior
+    >>> matrix_class_prior(seen, random_state=0)  # doctest: +SKIP
     """
     likes = _likes(observations, check_count("n_folds", n_folds, 2))
     if likes.n_observed < MIN_LIKES:

@@ -73,6 +73,16 @@ def label_frequency(
     -------
     float
         In (0, 1]. The share of positives in the sample is ``mean(y) / c``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.paper.classification import label_frequency
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.vstack([rng.normal(2, 1, (200, 2)), rng.normal(-2, 1, (200, 2))])
+    >>> y = np.repeat([1, 0], [100, 300])  # half of the positive examples are labelled
+    >>> round(label_frequency(X, y, random_state=0), 1)
+    0.5
     """
     check_choice("method", method, ("e1", "e2", "e3"))
     examples = check_features(X)
@@ -209,6 +219,16 @@ def prior_divergences(
     -------
     priors, divergences : array
         0.01, 0.02, ..., 0.99, and the distance estimated for each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.paper.classification import prior_divergences
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.vstack([rng.normal(1, 1, (60, 2)), rng.normal(-1, 1, (60, 2))])
+    >>> priors, divergences = prior_divergences(X, np.repeat([1, 0], [30, 90]), random_state=0)
+    >>> priors.shape == divergences.shape
+    True
     """
     examples = check_features(X)
     labels = check_labels(y, examples, allowed=PU, needed=PU)

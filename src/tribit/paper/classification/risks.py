@@ -57,7 +57,15 @@ class Loss(HasLoss, Protocol):
 
 @dataclass(frozen=True)
 class Squared:
-    """``l(g, y) = (1 - y g)^2 / 4``; its minimiser is ``g = 2 P(y = +1) - 1``."""
+    """``l(g, y) = (1 - y g)^2 / 4``; its minimiser is ``g = 2 P(y = +1) - 1``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.paper.classification import Squared
+    >>> Squared().loss(np.array([1.0, -1.0]), np.array([1, 1]))
+    array([0., 1.])
+    """
 
     def loss(self, x: Array, y: Label) -> Array:  # noqa: D102
         return np.asarray((1.0 - y * x) ** 2 / 4.0)
@@ -71,7 +79,15 @@ class Squared:
 
 @dataclass(frozen=True)
 class ZeroOne:
-    """``l(g, y) = 1`` where the predicted sign is not ``y``, else 0; the sign of 0 is -1."""
+    """``l(g, y) = 1`` where the predicted sign is not ``y``, else 0; the sign of 0 is -1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.paper.classification import ZeroOne
+    >>> ZeroOne().loss(np.array([0.3, -0.2]), np.array([1, 1]))
+    array([0., 1.])
+    """
 
     def loss(self, x: Array, y: Label) -> Array:
         """Return the loss; it has no useful derivative."""
@@ -179,6 +195,15 @@ def empirical_risk(
         Such as ``LOSSES["squared"]`` or ``ZeroOne()``.
     nonnegative : bool, default=False
         Whether to raise each of :func:`estimated_parts` to 0 where it is below.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit import pn
+    >>> from tribit.paper.classification import ZeroOne, empirical_risk
+    >>> decisions, labels = np.array([1.0, -1.0, 1.0]), np.array([1, -1, -1])
+    >>> empirical_risk(decisions, labels, pn(), prior=0.5, loss=ZeroOne())
+    0.25
     """
     if not 0.0 < prior < 1.0:
         raise InvalidInputError(

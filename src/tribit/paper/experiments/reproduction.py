@@ -33,7 +33,14 @@ QUICK = "Quick run: coarse grids and few trials; draw no conclusions from it."
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A figure or table that was made: the claims behind it and the files that show it."""
+    """A figure or table that was made: the claims behind it and the files that show it.
+
+    Examples
+    --------
+    >>> from tribit.paper.experiments import Settings, reproduce
+    >>> for made in reproduce("fig1", settings=Settings(quick=True)):  # doctest: +SKIP
+    ...     print(made.title, made.files)
+    """
 
     name: str
     title: str
@@ -75,6 +82,11 @@ def reproduce(
     -------
     list of Reproduction
         One for each figure or table.
+
+    Examples
+    --------
+    >>> from tribit.paper.experiments import Settings, reproduce
+    >>> reproduce("fig1", out="reproduction", settings=Settings(quick=True))  # doctest: +SKIP
     """
     settings = settings or Settings()
     exhibits = _exhibits(which)

@@ -43,6 +43,12 @@ class Settings:
         Coarse grids and few trials, for a first look at the figures.
     step : float or None
         The paper's tau; by default each experiment's own.
+
+    Examples
+    --------
+    >>> from tribit.paper.experiments import Settings
+    >>> Settings(trials=3, protocol="solved").protocol
+    'solved'
     """
 
     trials: int | None = None

@@ -39,6 +39,13 @@ class Linear(Link):
     ----------
     low, high : float
         The entries at which a like is impossible and certain.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.paper.systems import Linear
+    >>> Linear().probability(np.array([-1.0, 0.0, 0.5]))
+    array([0.001, 0.5  , 0.75 ])
     """
 
     low: float = -1.0

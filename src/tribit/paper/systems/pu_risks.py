@@ -87,6 +87,13 @@ def pu_without_dislikes(rho: float | Missingness) -> Risk:
 
     Its mean is ``sum [f l(x, +1) + rho (1 - f) l(x, -1)]`` with f the probability of a like: dislikes count ``rho``
     times too little. At ``rho = 0`` it knows no dislike at all.
+
+    Examples
+    --------
+    >>> from tribit.paper.systems.pu_risks import pu_without_dislikes
+    >>> from tribit.paper.theory import limiting_probability
+    >>> round(float(limiting_probability(pu_without_dislikes(rho=0.5), 0.3)), 3)
+    0.462
     """
     return _WithoutDislikes(0.0, 1.0, 0.0, rho)
 
@@ -97,6 +104,13 @@ def biased_pu(rho: float | Missingness) -> Risk:
     They weigh likes by ``(1 + rho) / 2`` and all other entries, as dislikes, by ``(1 - rho) / 2``; here both weights
     are divided by the latter. Its 0-1 loss has the mean of that of the true labels, up to a factor and a constant, so
     that it is for signs: ``Y = 1[M > threshold]`` without noise.
+
+    Examples
+    --------
+    >>> from tribit.paper.systems.pu_risks import biased_pu
+    >>> from tribit.paper.theory import limiting_probability
+    >>> round(float(limiting_probability(biased_pu(rho=0.5), 0.3)), 3)
+    0.346
     """
     return _Biased(0.0, 1.0, 0.0, rho)
 

@@ -44,6 +44,13 @@ class Bound:
         Numbers of rows and columns of the matrix.
     trivial : float
         Upper bound of the (weighted) mean square of an estimate without data, infinite where none is known.
+
+    Examples
+    --------
+    >>> from tribit.paper.theory import davenport_bound
+    >>> bound = davenport_bound((200, 200), 28000, rank=1, alpha=1.0)
+    >>> round(bound.value, 2), round(bound.probability, 4), bound.vacuous
+    (0.65, 0.9975, False)
     """
 
     value: float
@@ -113,6 +120,12 @@ def candes_plan_bound(
     The theorem also asks that the singular vectors of M be spread out (incoherence) and n be of the order of
     ``rank max(d1, d2)`` times a power of the logarithm of ``max(d1, d2)``, with which it holds with a probability
     near 1. Neither is checked; ``probability`` is 1 given both.
+
+    Examples
+    --------
+    >>> from tribit.paper.theory import candes_plan_bound
+    >>> candes_plan_bound((200, 200), 28000, noise=0.1 * 28000**0.5, rank=1, alpha=1.0).vacuous
+    True
     """
     d1, d2 = check_matrix(shape, 1.0 if rank is None else rank)
     least = 1.0 if rank is None else rank * (d1 + d2 - rank)
@@ -172,6 +185,13 @@ def cai_zhou_least_squares_bound(
     -----
     Hayashi et al. call ``|X|_F / (d1 d2)`` the scaled norm that uniform ``Pi`` gives; it is
     ``|X|_F / sqrt(d1 d2)``.
+
+    Examples
+    --------
+    >>> from tribit.paper.theory import cai_zhou_least_squares_bound
+    >>> bound = cai_zhou_least_squares_bound((200, 200), 28000, rank=1, alpha=1.0, sigma=0.1)
+    >>> round(bound.value, 2)
+    0.12
     """
     d1, d2 = check_matrix(shape, rank)
     seen = _check_entries(n, d1 + d2 + 1, d1 * d2 - 1, "not above d1 + d2")
@@ -226,6 +246,12 @@ def davenport_bound(
     -----
     Hayashi et al. print ``C_alpha = C_2 L_alpha beta_alpha``. Without the factor ``alpha`` the
     bound would not have the unit of ``M^2`` and would depend on the scale of M.
+
+    Examples
+    --------
+    >>> from tribit.paper.theory import davenport_bound
+    >>> round(davenport_bound((200, 200), 28000, rank=1, alpha=1.0).value, 2)
+    0.65
     """
     d1, d2 = check_matrix(shape, rank)
     log_entries = (d1 + d2) * float(np.log(d1 * d2))
@@ -276,6 +302,12 @@ def cai_zhou_one_bit_bound(
     -------
     Bound
         Of ``|X - M|_Pi^2``, or of ``|X - M|_F^2 / (d1 d2)`` where ``nu`` is given.
+
+    Examples
+    --------
+    >>> from tribit.paper.theory import cai_zhou_one_bit_bound
+    >>> round(cai_zhou_one_bit_bound((200, 200), 28000, rank=1, alpha=1.0).value, 2)
+    0.71
     """
     d1, d2 = check_matrix(shape, rank)
     seen = _check_entries(n, 1.0, np.inf, "too small")
@@ -330,6 +362,13 @@ def hsieh_bound(
     Notes
     -----
     Hayashi et al. print ``log(2 delta)``, which is negative for ``delta < 1/2``; it is ``log(2 / delta)``.
+
+    Examples
+    --------
+    >>> from tribit.paper.theory import hsieh_bound
+    >>> bound = hsieh_bound((200, 200), rho=0.5, trace_norm=100.0)
+    >>> round(bound.value, 2), bound.vacuous
+    (0.54, True)
     """
     d1, d2 = check_matrix(shape, 1.0)
     q, delta = 1.0 - check_rho(rho), check_between("delta", delta, 0.0, 1.0, ends="()")

@@ -28,6 +28,14 @@ class LinkConstants:
     ----------
     L, beta, U : float
         ``L_alpha``, ``beta_alpha`` and ``U_alpha``; infinite where no float64 holds them.
+
+    Examples
+    --------
+    >>> from tribit import Logistic
+    >>> from tribit.paper.theory import link_constants
+    >>> constants = link_constants(Logistic(), alpha=1.0)
+    >>> round(constants.L, 2), round(constants.beta, 2), round(constants.U, 2)
+    (1.0, 5.09, 1.63)
     """
 
     L: float
@@ -69,6 +77,13 @@ def closed_form_constants(link: str | Link, alpha: float) -> LinkConstants:
         The link.
     alpha : float
         Half the length of the interval.
+
+    Examples
+    --------
+    >>> from tribit import Logistic
+    >>> from tribit.paper.theory import closed_form_constants
+    >>> closed_form_constants(Logistic(scale=2.0), 1.0).L
+    2.0
     """
     link = as_link(link)
     formula = _CLOSED_FORMS.get(type(link))
@@ -94,6 +109,13 @@ def numeric_constants(link: str | Link, alpha: float) -> LinkConstants:
     -------
     LinkConstants
         The largest values on a grid of 2001 points, refined around the best of them.
+
+    Examples
+    --------
+    >>> from tribit import Logistic
+    >>> from tribit.paper.theory import numeric_constants
+    >>> round(numeric_constants(Logistic(scale=2.0), 1.0).L, 3)
+    2.0
     """
     link = as_link(link)
     # log(1 / (f (1 - f))) is the sum of the two losses, which keeps the tails.
@@ -115,6 +137,12 @@ def probit_upper_bounds(sigma: float, alpha: float) -> LinkConstants:
         The scale of :class:`~tribit.Probit`.
     alpha : float
         Half the length of the interval.
+
+    Examples
+    --------
+    >>> from tribit.paper.theory import probit_upper_bounds
+    >>> round(probit_upper_bounds(sigma=1.0, alpha=1.0).U, 2)
+    2.89
     """
     sigma = check_positive("sigma", sigma)
     z = check_positive("alpha", alpha) / sigma

@@ -64,6 +64,13 @@ def weighted_frobenius(X: object, M: object = None, *, weights: object = None) -
     weights : None, array of the same shape, or tuple (left, right)
         ``Pi`` in proportion, as in :mod:`tribit.simulate.sampling`: uniform, a matrix, or one weight for each row and
         one for each column (or a few columns of them).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.paper.theory import weighted_frobenius
+    >>> round(weighted_frobenius(2 * np.ones((3, 2))), 6)
+    2.0
     """
     matrix = as_matrix(X)
     other = None if M is None else as_matrix(M)
@@ -94,6 +101,14 @@ def relative_error(X: object, M: object, *, weights: object = None) -> float:
         The estimate and the truth.
     weights : None, array of the same shape, or tuple (left, right)
         As in :func:`weighted_frobenius`; None gives ``|X - M|_F / |M|_F``, the error of the paper.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.paper.theory import relative_error
+    >>> M = np.ones((3, 2))
+    >>> relative_error(M, M), relative_error(0 * M, M)
+    (0.0, 1.0)
     """
     size = weighted_frobenius(M, weights=weights)
     if size == 0.0:
@@ -112,6 +127,14 @@ class MaxNormInterval:
     ----------
     lower, upper : float
         ``lower <= |X|_max <= upper``, up to rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.paper.theory import max_norm_interval
+    >>> found = max_norm_interval(np.ones((3, 2)))
+    >>> round(found.lower, 3), round(found.upper, 3)
+    (1.0, 1.0)
     """
 
     lower: float
@@ -146,6 +169,13 @@ def max_norm(X: object) -> float:
     -----
     It needs cvxpy with a solver for semidefinite programs, not a dependency of this library.
     :func:`max_norm_interval` needs neither.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.paper.theory import max_norm
+    >>> round(max_norm(np.array([[1.0, 1.0], [1.0, -1.0]])), 3)
+    1.414
     """
     matrix = as_matrix(X)
     d1, d2 = matrix.shape
@@ -184,6 +214,13 @@ def max_norm_bound(U: object, V: object) -> float:
     ----------
     U, V : array of shape (n_rows, rank) and (n_columns, rank)
         The factors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.paper.theory import max_norm_bound
+    >>> max_norm_bound(np.array([[3.0, 4.0]]), np.array([[1.0, 0.0]]))
+    5.0
     """
     return as_matrix((U, V)).largest
 

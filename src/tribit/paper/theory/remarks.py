@@ -29,6 +29,13 @@ def mean_weights(risk: Risk, likely: object) -> tuple[Floats, Floats]:
         A risk with one ``rho`` for all entries.
     likely : float or array
         ``P(like)`` of entries, in [0, 1].
+
+    Examples
+    --------
+    >>> from tribit import pu
+    >>> from tribit.paper.theory import mean_weights
+    >>> [round(float(weight), 2) for weight in mean_weights(pu(rho=0.5), 0.3)]
+    [0.3, 0.7]
     """
     p = np.asarray(likely, dtype=np.float64)
     if not np.all((p >= 0.0) & (p <= 1.0)):
@@ -93,6 +100,15 @@ def sign_twin(
         A function of a matrix with ``norm(c X) = c norm(X)`` for ``c > 0``, kept equal.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the factors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.paper.theory import sign_twin
+    >>> M = np.outer([1.0, -2.0, 0.5], [1.0, 3.0])
+    >>> twin = sign_twin(M, random_state=0)
+    >>> np.array_equal(np.sign(twin), np.sign(M)), int(np.linalg.matrix_rank(twin))
+    (True, 1)
     """
     matrix = np.asarray(M, dtype=np.float64)
     if matrix.ndim != 2 or not np.isfinite(matrix).all() or not matrix.any():
