@@ -63,6 +63,13 @@ class Groups:
         Ids of the groups.
     of_rows : array of shape (d1,)
         The group of each row, from 0; -1 for none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.estimates import Groups
+    >>> Groups(np.array(["old", "new"]), np.array([0, 0, 1])).is_single
+    False
     """
 
     ids: AnyArray
@@ -103,6 +110,14 @@ def estimate_means(
         Level of the intervals.
     random_state : int, Generator, RandomState or None
         Draws the folds of rows, the starts of fits, and the hidden cells of rehearsals.
+
+    Examples
+    --------
+    >>> from tribit import Observations
+    >>> from tribit.estimates import estimate_means
+    >>> seen = Observations.from_matrix([[1, 1, -1, 0], [1, 0, -1, -1], [1, 1, 1, 0]])
+    >>> estimate_means(seen, random_state=0).mean.round(2)
+    array([0.67, 0.33, 1.  ])
     """
     n = entries.shape[0]
     if groups is None:

@@ -44,6 +44,15 @@ class Means(Answer):
         Heading of the ids.
     further : dict
         Further columns of the table.
+
+    Examples
+    --------
+    >>> from tribit import Observations
+    >>> from tribit.estimates import estimate_means
+    >>> seen = Observations.from_matrix([[1, 1, -1, 0], [1, 0, -1, -1], [1, 1, 1, 1]])
+    >>> means = estimate_means(seen, random_state=0)
+    >>> [float(each[2]) for each in (means.mean, means.lower, means.upper)]  # a complete row
+    [1.0, 1.0, 1.0]
     """
 
     ids: AnyArray

@@ -71,6 +71,13 @@ class TriBound:
         A sentence for each theorem that does not apply.
     assumptions : tuple of str
         What the bounds assume.
+
+    Examples
+    --------
+    >>> from tribit.paper.theory import MixtureProblem, tri_bound
+    >>> problem = MixtureProblem((200, 200), (0.0, 0.5, 0.5), rho=0.3, alpha=1.0)
+    >>> sorted(tri_bound(problem, radius=1.0).bounds)
+    ['theorem 1', 'theorem 2']
     """
 
     problem: MixtureProblem
@@ -192,6 +199,14 @@ def first_order_price(problem: MixtureProblem, M: Array) -> float:
         The mixture and the table.
     M : array
         The hidden matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.paper.theory import MixtureProblem, first_order_price
+    >>> problem = MixtureProblem((2, 2), (0.5, 0.25, 0.25), rho=0.3, alpha=1.0)
+    >>> round(first_order_price(problem, np.array([[1.0, -1.0], [-1.0, 1.0]])), 3)
+    1.028
     """
     p, weights = problem.link.probability(M), problem.slope(M) ** 2
     v, w = np.sum(weights * p * (1.0 - p)), np.sum(weights * (p - problem.g) ** 2)
@@ -211,6 +226,14 @@ def mask_deviation(problem: MixtureProblem, radius: float, A: Any) -> float:
         ``R`` of the max-norm ball.
     A : Observations or array
         Labels, 0 where an entry is unobserved.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.paper.theory import MixtureProblem, mask_deviation
+    >>> problem = MixtureProblem((2, 2), (0.0, 0.5, 0.5), rho=0.5, alpha=1.0)
+    >>> round(mask_deviation(problem, 1.0, np.array([[1, 0], [0, -1]])), 3)
+    4.0
     """
     seen = np.asarray(_labels(problem, A)) != 0
     largest = _operator_norm(1.0 - seen / problem.q)
@@ -233,6 +256,14 @@ def optimality_gap(gradient: Array, U: Array, V: Array, radius: float) -> float:
         The factors of X.
     radius : float
         Of the max-norm ball.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.paper.theory import optimality_gap
+    >>> U = V = np.array([[1.0], [1.0]])
+    >>> round(optimality_gap(-np.ones((2, 2)), U, V, radius=1.0), 6)  # no matrix of the ball is better
+    0.0
     """
     a, b = -np.sum((gradient @ V) * U, axis=1), -np.sum((gradient.T @ U) * V, axis=1)
     inner = float(np.sum(a))  # -<G, X>

@@ -38,6 +38,12 @@ class MixtureCoordinates(NamedTuple):
         Weight of imputation, from 0 (PN alone) to 1 (no PN).
     g : float or None
         The label imputed, from 0 (PU) to 1 (NU); None for PN, which imputes none.
+
+    Examples
+    --------
+    >>> from tribit.paper.theory import mixture_coordinates
+    >>> mixture_coordinates((0.0, 0.5, 0.5), rho=0.3)
+    MixtureCoordinates(t=1.0, g=0.5)
     """
 
     t: float
@@ -127,6 +133,13 @@ class MixtureProblem:
         Bound of the entries of the hidden matrix and of the estimate.
     link : str or Link, default="logistic"
         ``P(like) = f(M_ij)``.
+
+    Examples
+    --------
+    >>> from tribit.paper.theory import MixtureProblem
+    >>> problem = MixtureProblem((200, 200), (0.0, 0.5, 0.5), rho=0.3, alpha=1.0)
+    >>> problem.link
+    Logistic(scale=1.0)
     """
 
     shape: tuple[int, int]
