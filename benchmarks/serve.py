@@ -73,7 +73,7 @@ class Load:
                 status, body = await answer(reader)
                 self.seconds.append(time.perf_counter() - began)
                 self.statuses["good", status] += 1
-                self.errors += status != 200 or not body.startswith(b'{"lists":[{"row":')
+                self.errors += status != 200 or not body.startswith(b'{"lists":[{')
         except (OSError, asyncio.IncompleteReadError):
             self.errors += 1
         finally:

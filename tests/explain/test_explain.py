@@ -358,6 +358,15 @@ def test_it_is_printed_and_written():
     assert again["x"] == found.x
     assert again["entries"][0]["contribution"] == found.entries[0].contribution
     assert "own minimum" not in str(found)
+    named = replace(found, names=("user", "item")).to_dict()
+    assert (named["user"], named["item"], named["entries"][0]["item"]) == (
+        2,
+        5,
+        found.entries[0].column,
+    )
+    for names in (("x", "item"), ("user", "label")):
+        with pytest.raises(InvalidInputError, match="rename it"):
+            replace(found, names=names).to_dict()
     loose = fitted("factors", tol=1.0, max_iter=2).explain(2, 5, A)
     assert abs(loose.residual) > 0.03
     assert "own minimum" in str(loose)

@@ -4,11 +4,13 @@ import json
 
 import numpy as np
 import pytest
+from markupsafe import escape
 
 from service_parts import fitted
 from tribit import Observations, Recommender, similar
+from tribit.data.reading import Reading
 from tribit.model import ease
-from tribit.serve.schemas import ENDPOINTS
+from tribit.serve.schemas import ANSWER_FIELDS
 from tribit.serve.served_model import MAX_TABLE_CELLS, ServedModel
 
 LABELS = {"c7": 1, "c2": -1, "c19": 1, "c11": 1}
@@ -30,7 +32,7 @@ def served(recommenders):
 
 def ask(served, path, **body):
     """Return the answer to a request, without a connection."""
-    endpoint = ENDPOINTS[path]
+    endpoint = served.endpoints[path]
     asked = endpoint.make_question(
         endpoint.read_json(json.dumps(body).encode()), served.recommender
     )
@@ -43,7 +45,7 @@ def items(answer, row=0):
 
 def assert_list(found, expected, row=0):
     """Compare the items of a list with those of the library, bit for bit."""
-    assert [item["column"] for item in found] == expected.columns[row].tolist()
+    assert [item["item"] for item in found] == expected.columns[row].tolist()
     for name, values in {
         "score": expected.scores,
         "probability": expected.probabilities,
@@ -75,7 +77,7 @@ def test_lists(client, library, options, again):
     assert answer.status_code == 200
     expected = library.recommend(rows, **options, level=None)
     for place, row in enumerate(rows):
-        assert answer.json()["lists"][place]["row"] == row
+        assert answer.json()["lists"][place]["user"] == row
         assert answer.json()["lists"][place]["basis"] == "model"
         assert_list(items(answer, place), expected, place)
 
@@ -113,7 +115,7 @@ def test_an_unknown_row_gets_the_popular_columns(client, library):
     expected = library.recommend(["nobody"], 6, level=None, unknown="popularity")
     bases = [each["basis"] for each in answer.json()["lists"]]
     assert bases == ["model", "popularity", "model", "popularity"]
-    assert [each["row"] for each in answer.json()["lists"]] == ["r1", "nobody", "r2", "noone"]
+    assert [each["user"] for each in answer.json()["lists"]] == ["r1", "nobody", "r2", "noone"]
     assert expected.basis.tolist() == ["popularity"]
     assert_list(items(answer, 1), expected)
     assert items(answer, 3) == items(answer, 1)
@@ -132,9 +134,7 @@ def test_predictions(client, library):
     body = {"pairs": [{"row": i, "column": j} for i, j in zip(rows, columns, strict=True)]}
     found = client.post("/predict", json=body).json()["predictions"]
     expected = library.predictions((rows, columns), unknown="popularity")
-    assert [(each["row"], each["column"]) for each in found] == list(
-        zip(rows, columns, strict=True)
-    )
+    assert [(each["user"], each["item"]) for each in found] == list(zip(rows, columns, strict=True))
     assert [each["basis"] for each in found] == expected.basis.tolist()
     assert [each["label"] for each in found] == expected.labels.tolist()
     assert [each["probability"] for each in found] == expected.probabilities.tolist()
@@ -151,23 +151,26 @@ def assert_explanation(found, expected, n):
     assert found["parts"] == pytest.approx(expected.parts)
     assert found["x"] == pytest.approx(expected.x)
     assert found["n_entries"] == len(expected.entries)
-    assert found["entries"] == [entry._asdict() for entry in expected.entries[:n]]
+    assert found["entries"] == [
+        {"item" if name == "column" else name: value for name, value in each._asdict().items()}
+        for each in expected.entries[:n]
+    ]
 
 
 def test_explanations(client, library):
     found = client.post("/explain", json={"row": "r3", "column": "c8", "n": 3}).json()
     assert_explanation(found, library.explain("r3", "c8"), 3)
-    assert (found["row"], found["column"]) == ("r3", "c8")
+    assert (found["user"], found["item"]) == ("r3", "c8")
 
 
 def test_neighbours(client, library):
     found = client.post("/similar", json={"columns": ["c8", "c2"], "n": 3}).json()["neighbours"]
     expected = similar(library.model_, columns=["c8", "c2"], n=3, seen=library.seen_)
     assert [each["of"] for each in found] == ["c8"] * 3 + ["c2"] * 3
-    assert [each["column"] for each in found] == expected.nearest.ravel().tolist()
+    assert [each["item"] for each in found] == expected.nearest.ravel().tolist()
     assert [each["similarity"] for each in found] == expected.similarities.ravel().tolist()
     rows = client.post("/similar", json={"rows": ["r3"], "n": 1}).json()["neighbours"]
-    assert list(rows[0]) == ["of", "row", "similarity"]
+    assert list(rows[0]) == ["of", "user", "similarity"]
 
 
 @pytest.mark.parametrize("ranker", [True, False])
@@ -181,7 +184,7 @@ def test_lists_of_a_new_row(client, folded, ranker, level):
         lower = [item["lower"] for item in items(found)]
         np.testing.assert_allclose(lower, expected.intervals.lower, rtol=1e-9)
     only = found.json()["lists"][0]
-    assert (only["row"], only["basis"]) == (None, "model")
+    assert (only["user"], only["basis"]) == (None, "model")
     assert found.json()["unknown_columns"] == []
     # Ratings by the bar of the fit, and columns that are not known left out.
     rated = [{"column": c, "value": 4 if label > 0 else 3.5} for c, label in LABELS.items()]
@@ -197,9 +200,9 @@ def test_predictions_and_reasons_of_a_new_row(client, folded):
     probabilities = [each["probability"] for each in found]
     expected = folded.predict_proba(["new"] * 2, ["c1", "c7"])
     np.testing.assert_allclose(probabilities, expected, rtol=1e-9)
-    assert [(each["column"], each["basis"]) for each in found] == [("c1", "model"), ("c7", "model")]
+    assert [(each["item"], each["basis"]) for each in found] == [("c1", "model"), ("c7", "model")]
     everywhere = client.post("/predict", json={"entries": ENTRIES}).json()["predictions"]
-    assert [each for each in everywhere if each["column"] in body["columns"]] == found
+    assert [each for each in everywhere if each["item"] in body["columns"]] == found
     reasons = client.post("/explain", json={"entries": ENTRIES, "column": "c1", "n": 2}).json()
     assert_explanation(reasons, folded.explain("new", "c1"), 2)
 
@@ -209,10 +212,10 @@ def test_several_new_rows_are_independent(client):
     named += [{"column": "c1", "label": -1, "row": "b"}]
     found = client.post("/recommend", json={"entries": named, "n": 4}).json()["lists"]
     alone = client.post("/recommend", json={"entries": ENTRIES, "n": 4}).json()["lists"]
-    assert [each["row"] for each in found] == ["a", "b"]
+    assert [each["user"] for each in found] == ["a", "b"]
     # Rows that are solved for together stop together, a few digits later.
     for one, other in zip(found[0]["items"], alone[0]["items"], strict=True):
-        assert one.pop("column") == other.pop("column")
+        assert one.pop("item") == other.pop("item")
         assert one == pytest.approx(other, rel=1e-5)
     assert found[1]["items"] != found[0]["items"]
 
@@ -229,7 +232,7 @@ def test_a_new_row_without_known_entries_gets_the_popular_columns(client):
     popular = client.get("/recommend", params={"row": "nobody", "n": 4}).json()["lists"][0]
     for entries in ([], [{"column": "nothing", "label": 1}]):
         found = client.post("/recommend", json={"entries": entries, "n": 4}).json()["lists"][0]
-        assert found == {**popular, "row": None}
+        assert found == {**popular, "user": None}
     predicted = client.post("/predict", json={"entries": [], "columns": ["c1"]}).json()
     assert predicted["predictions"][0]["basis"] == "column alone"
 
@@ -241,7 +244,7 @@ def test_a_model_without_ids_counts_from_0(client_of, tmp_path):
     expected = recommender.recommend([3], 4, level=None)
     for row in (3, "3"):
         found = client.post("/recommend", json={"rows": [row], "n": 4})
-        assert found.json()["lists"][0]["row"] == 3
+        assert found.json()["lists"][0]["user"] == 3
         assert_list(items(found), expected)
     pair = {"pairs": [{"row": 3, "column": 40}]}
     refused = client.post("/predict", json=pair)
@@ -260,15 +263,15 @@ def test_whole_numbers_stay_numbers_in_answers(client_of, tmp_path):
     recommender.save(tmp_path / "m.tribit")
     client = client_of(tmp_path / "m.tribit")
     found = client.get("/recommend", params={"row": "103", "n": 2}).json()["lists"][0]
-    assert found["row"] == 103
-    assert all(type(item["column"]) is int for item in found["items"])
+    assert found["user"] == 103
+    assert all(type(item["item"]) is int for item in found["items"])
     pairs = [{"row": "103", "column": 205}]
     predicted = client.post("/predict", json={"pairs": pairs}).json()["predictions"][0]
-    assert (predicted["row"], predicted["column"]) == (103, 205)
+    assert (predicted["user"], predicted["item"]) == (103, 205)
     popular = client.get("/recommend", params={"row": "nobody", "n": 2}).json()["lists"][0]
-    assert (popular["row"], popular["basis"]) == ("nobody", "popularity")
+    assert (popular["user"], popular["basis"]) == ("nobody", "popularity")
     reasons = client.post("/explain", json={"row": 103, "column": "205"}).json()
-    assert (reasons["row"], reasons["column"]) == (103, 205)
+    assert (reasons["user"], reasons["item"]) == (103, 205)
 
 
 def test_a_model_without_entries_says_what_it_cannot_do(client_of, tmp_path):
@@ -281,8 +284,8 @@ def test_a_model_without_entries_says_what_it_cannot_do(client_of, tmp_path):
     assert client.post("/explain", json={"row": "r3", "column": "c1"}).status_code == 422
     found = client.get("/recommend", params={"row": "r3", "exclude_seen": "false"})
     expected = recommender.model_.recommend(["r3"], 10)
-    assert [item["column"] for item in items(found)] == expected.columns[0].tolist()
-    new = [item["column"] for item in items(client.post("/recommend", json={"entries": ENTRIES}))]
+    assert [item["item"] for item in items(found)] == expected.columns[0].tolist()
+    new = [item["item"] for item in items(client.post("/recommend", json={"entries": ENTRIES}))]
     assert len(new) == 10
     assert not set(new) & set(LABELS)
     assert items(client.get("/recommend", params={"row": "nobody"}))
@@ -297,7 +300,7 @@ def test_the_cache_drops_lists_above_its_limit(served):
 
 
 def test_cached_lists_are_answered_at_once(served):
-    endpoint = ENDPOINTS["/recommend"]
+    endpoint = served.endpoints["/recommend"]
     served.has_tables = False
     body = json.dumps({"rows": ["r1", "nobody"]}).encode()
     asked = endpoint.make_question(endpoint.read_json(body), served.recommender)
@@ -314,11 +317,102 @@ def test_a_model_with_too_many_columns_for_tables_has_the_same_lists(
     assert not served.has_tables
     found = ask(served, "/recommend", rows=["r3"], n=4)["lists"][0]["items"]
     expected = library.recommend(["r3"], 4, level=None)
-    assert [item["column"] for item in found] == expected.columns[0].tolist()
+    assert [item["item"] for item in found] == expected.columns[0].tolist()
 
 
 def test_a_query_names_the_row_as_the_table_does(client):
     expected = client.get("/recommend", params={"row": ["r3", "r4"], "n": 2})
     found = client.get("/recommend", params={"user": ["r3", "r4"], "n": 2})
     assert found.json() == expected.json()
-    assert [each["row"] for each in found.json()["lists"]] == ["r3", "r4"]
+    assert [each["user"] for each in found.json()["lists"]] == ["r3", "r4"]
+
+
+#: The same requests with the names of the table and with neutral ones.
+REQUESTS = {
+    "/recommend": {"user": ["r3", "nobody"], "n": 3},
+    "/predict": {"pairs": [{"user": "r3", "item": "c8"}, {"user": "r3", "column": "c9"}]},
+    "/explain": {"user": "r3", "item": "c8", "n": 3},
+    "/similar": {"item": ["c8", "c9"], "n": 3},
+}
+NEW_ROWS = {"entries": [{"item": "c8", "label": 1, "user": "a"}, {"item": "c2", "label": -1}]}
+
+
+def all_keys(value):
+    """Return the names of all fields of an answer."""
+    if isinstance(value, dict):
+        return set(value) | {key for each in value.values() for key in all_keys(each)}
+    return {key for each in value for key in all_keys(each)} if isinstance(value, list) else set()
+
+
+def in_neutral_names(body):
+    if isinstance(body, list):
+        return [in_neutral_names(each) for each in body]
+    if not isinstance(body, dict):
+        return body
+    known = {"user": "row", "item": "column"}
+    return {
+        known.get(key, key) + "s" * (key in known and isinstance(value, list)): in_neutral_names(
+            value
+        )
+        for key, value in body.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [*REQUESTS.items(), ("/recommend", NEW_ROWS), ("/predict", NEW_ROWS)]
+)
+def test_rows_and_columns_are_named_as_in_the_table(client, path, body):
+    answer = client.post(path, json=body)
+    assert answer.status_code == 200, answer.text
+    assert answer.json() == client.post(path, json=in_neutral_names(body)).json()
+    keys = all_keys(answer.json())
+    assert "item" in keys
+    assert not keys & {"row", "column"}
+    # A heading that is one of these would have two meanings.
+    assert keys - {"user", "item"} <= ANSWER_FIELDS | set(answer.json().get("parts", ()))
+
+
+@pytest.mark.parametrize(
+    ("headings", "names"),
+    [
+        (("user_id", "Größe <b>"), ("user_id", "Größe <b>")),
+        ((None, "item"), ("row", "item")),
+        (("n", "item"), ("row", "column")),
+        (("user", "label"), ("row", "column")),
+        (("column", "row"), ("row", "column")),
+        (("user", "score"), ("row", "column")),
+        (("rows", "item"), ("row", "column")),
+    ],
+)
+def test_headings_of_a_table(client_of, tmp_path, headings, names):
+    recommender = fitted()
+    recommender.reading_ = Reading(row=headings[0], column=headings[1], like_at=4)
+    recommender.save(tmp_path / "m.tribit")
+    client = client_of(tmp_path / "m.tribit")
+    row, column = names
+    assert client.get("/health").json()["names"] == list(names)
+    for body in ({row: "r3", column: "c8"}, {"row": "r3", "column": "c8"}):
+        found = client.post("/explain", json=body).json()
+        assert (found[row], found[column]) == ("r3", "c8")
+        assert all(column in each for each in found["entries"])
+    lists = client.get("/recommend", params={row: "r3", "n": 2}).json()["lists"]
+    assert lists[0][row] == "r3"
+    assert len([each[column] for each in lists[0]["items"]]) == 2
+    similar_rows = client.post("/similar", json={"rows": ["r3"], "n": 1}).json()["neighbours"]
+    assert list(similar_rows[0]) == ["of", row, "similarity"]
+    page = client.get("/docs").text
+    assert f"<code>{escape(row)}</code> and <code>{escape(column)}</code>" in page
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/explain", {"row": "r3", "user": "r4", "item": "c8"}),
+        ("/recommend", {"rows": ["r3"], "user": ["r4"]}),
+        ("/predict", {"pairs": [{"user": "r3", "row": "r4", "item": "c8"}]}),
+    ],
+)
+def test_an_id_under_two_names_is_an_error(client, path, body):
+    answer = client.post(path, json=body)
+    assert answer.status_code == 422
+    assert "row" in answer.json()["error"]

@@ -112,7 +112,7 @@ def test_threads_see_one_model_at_a_time(client_of, model_path, recommenders):
         replace_file(model_path, path.read_bytes())
         service.model.check()
         body = client.post("/recommend", json={"rows": rows, "n": 5}).json()
-        expected[body["model"]] = {each["row"]: each["items"] for each in body["lists"]}
+        expected[body["model"]] = {each["user"]: each["items"] for each in body["lists"]}
     assert len(expected) == 2
     stop, wrong = threading.Event(), []
 
@@ -123,7 +123,7 @@ def test_threads_see_one_model_at_a_time(client_of, model_path, recommenders):
             try:
                 answer = client.post("/recommend", json={"rows": served_rows[:7], "n": 5}).json()
                 right = expected[answer["model"]]
-                if any(each["items"] != right[each["row"]] for each in answer["lists"]):
+                if any(each["items"] != right[each["user"]] for each in answer["lists"]):
                     wrong.append(answer["model"])
             except Exception as error:
                 wrong.append(error)

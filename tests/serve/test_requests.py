@@ -18,7 +18,7 @@ from tribit.questions.predict import Predict
 from tribit.questions.recommend import Recommend
 from tribit.serve.app import Service, create_app
 from tribit.serve.requests import RefusedError, ServiceSettings, Threads, error_response
-from tribit.serve.schemas import ENDPOINTS, Endpoint
+from tribit.serve.schemas import NEUTRAL, Endpoint, endpoints
 
 
 def refused(answer, status, words):
@@ -100,7 +100,7 @@ def test_bad_queries(client, path, status, words):
         ("/explain", {"row": "r1"}, 422, "Pass a column"),
         ("/explain", {"row": ["r1"], "column": "c1"}, 422, "row: "),
         ("/predict", {}, 422, "either pairs, as in"),
-        ("/predict", {"pairs": [{"row": "r1"}]}, 422, "pairs.0.column: field required"),
+        ("/predict", {"pairs": [{"row": "r1"}]}, 422, "pairs.0.item: field required"),
         ("/similar", {"columns": ["nothing"]}, 404, "not fitted on the column id 'nothing'"),
         ("/similar", {}, 422, "either rows or columns"),
     ],
@@ -227,7 +227,7 @@ def test_too_many_long_requests_are_refused():
 
 
 def test_a_schema_has_the_rules_of_the_question():
-    endpoint = ENDPOINTS["/recommend"]
+    endpoint = endpoints(NEUTRAL)["/recommend"]
     fields = endpoint.schema.model_json_schema()["properties"]
     assert {"rows", "n", "avoid_dislikes", "entries", "unknown"} <= set(fields)
     assert fields["n"]["minimum"] == 1
@@ -240,16 +240,17 @@ def test_a_schema_has_the_rules_of_the_question():
 @pytest.mark.parametrize("path", ["/predict", "/recommend", "/explain", "/similar"])
 def test_an_example_is_a_valid_request(client, path):
     # Their ids are not those of the model here; nothing else may be wrong.
-    assert client.post(path, json=ENDPOINTS[path].entry.request).status_code in {200, 404}
+    assert client.post(path, json=endpoints(NEUTRAL)[path].entry.request).status_code in {200, 404}
 
 
 def test_the_docs_page_has_every_field_and_loads_nothing(client):
     page = client.get("/docs")
     assert page.text.startswith("<!doctype html>")
     assert page.headers["content-type"].startswith("text/html")
-    for endpoint in ENDPOINTS.values():
+    for endpoint in endpoints(NEUTRAL).values():
         for name, field in endpoint.fields.items():
-            assert f"<td>{name}</td>" in page.text
+            shown = {"rows": "user", "row": "user", "columns": "item", "column": "item"}
+            assert f"<td>{shown.get(name, name)}</td>" in page.text
             assert escape(field.about.help) in page.text
     assert "curl http://127.0.0.1:8000/similar -d" in page.text
     assert not re.search(r"<script|<link|src=|url\(", page.text)

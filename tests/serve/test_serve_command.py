@@ -108,7 +108,7 @@ def test_a_process_answers_swaps_and_ends(model_path, recommenders, library, wor
     try:
         found = served.get("/recommend?row=r3&n=4").json()
         expected = library.recommend(["r3"], 4).columns[0].tolist()
-        assert [item["column"] for item in found["lists"][0]["items"]] == expected
+        assert [item["item"] for item in found["lists"][0]["items"]] == expected
         if workers > 1:
             served.wait_for(workers)
         replace_file(model_path, recommenders[1].read_bytes())

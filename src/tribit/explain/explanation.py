@@ -136,19 +136,21 @@ class Explanation(Answer):
         return {self.names[1]: np.fromiter(ids, dtype=object), **measures}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields as plain values, ready for JSON if the ids are."""
-        return {
-            "row": self.row,
-            "column": self.column,
+        """Return all fields as plain values, ready for JSON if the ids are; ids have the headings of the table."""
+        entries = [entry._asdict() for entry in self.entries]
+        others = {
             "probability": float(self.probability),
             "x": float(self.x),
             "parts": {name: float(part) for name, part in self.parts.items()},
-            "entries": [entry._asdict() for entry in self.entries],
+            "entries": [{self.names[1]: entry.pop("column"), **entry} for entry in entries],
             "n_entries": len(self.entries) + len(self.others),
             "residual": float(self.residual),
             "meaning": str(self.meaning),
             "basis": self.basis,
         }
+        check_headings(self.names, others)
+        check_headings(self.names[1:], EntryEffect._fields[1:])
+        return {**dict(zip(self.names, (self.row, self.column), strict=True)), **others}
 
     def text(self, most: int | None = None) -> str:
         """Return the terms of ``x`` and the entries with the largest effects."""

@@ -35,7 +35,7 @@ from tribit.serve.requests import (
     error_response,
     read_request,
 )
-from tribit.serve.schemas import ENDPOINTS, PATH_WITH_QUERY, Endpoint, encode
+from tribit.serve.schemas import NEUTRAL, PATH_WITH_QUERY, encode, endpoints
 
 #: Maximum number of open connections of a worker. Further ones get a 503, so that clients cannot fill the memory.
 MAX_CONNECTIONS = 1000
@@ -64,10 +64,10 @@ class Service:
         """Return the routes of all endpoints."""
         handlers: dict[str, tuple[Handler, list[str]]] = {
             path: (
-                self._question_handler(endpoint),
+                self._question_handler(path),
                 ["GET", "POST"] if path == PATH_WITH_QUERY else ["POST"],
             )
-            for path, endpoint in ENDPOINTS.items()
+            for path in endpoints(NEUTRAL)
         }
         handlers |= {"/health": (self.health, ["GET"]), "/metrics": (self.metrics, ["GET"])}
         return [
@@ -76,13 +76,13 @@ class Service:
                 for path, (handler, methods) in handlers.items()
             ),
             Route("/", self.index),
-            Route("/docs", _docs),
+            Route("/docs", self.docs),
         ]
 
-    def _question_handler(self, endpoint: Endpoint) -> Handler:
+    def _question_handler(self, path: str) -> Handler:
         async def answer(request: Request) -> Response:
-            headings = self.model.served.headings
-            fields = await read_request(request, endpoint, self.settings, headings)
+            endpoint = self.model.served.endpoints[path]
+            fields = await read_request(request, endpoint, self.settings)
             served = self.model.served  # read once: a reload may replace it during the request
             check_size(fields, served.shape, self.settings)
             parsed = endpoint.make_question(fields, served.recommender)
@@ -98,8 +98,12 @@ class Service:
         """Return the page with a search box for a row."""
         return pages.response(pages.index_page(self.model.served))
 
+    async def docs(self, _: Request) -> Response:
+        """Return the page with the endpoints and their fields."""
+        return pages.response(pages.docs_page(self.model.served.names))
+
     async def health(self, _: Request) -> Response:
-        """Return the version and shape of the loaded model, and the problem with a newer file."""
+        """Return version, shape and names of ids of the loaded model, and the problem with a newer file."""
         model = self.model
         rows, columns = model.served.shape
         loaded = datetime.datetime.fromtimestamp(model.loaded, datetime.UTC)
@@ -109,6 +113,7 @@ class Service:
             "loaded": loaded.isoformat(timespec="seconds"),
             "rows": rows,
             "columns": columns,
+            "names": model.served.names,
             "problem": model.problem,
         }
         return Response(encode(answer), media_type=JSON)
@@ -116,10 +121,6 @@ class Service:
     async def metrics(self, _: Request) -> Response:
         """Return counts of requests, latencies and model versions in Prometheus's text format."""
         return Response(self.counters.text(), headers={"content-type": CONTENT_TYPE_LATEST})
-
-
-async def _docs(_: Request) -> Response:
-    return pages.response(pages.docs_page())
 
 
 def create_app(settings: ServiceSettings) -> Starlette:

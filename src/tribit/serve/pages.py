@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from starlette.responses import HTMLResponse, Response
 
 from tribit import __version__
-from tribit.serve.schemas import ENDPOINTS, NewEntry, Pair
+from tribit.serve.schemas import Names, endpoints, record_types
 from tribit.serve.served_model import ServedModel
 
 #: Statuses of errors.
@@ -85,6 +85,7 @@ def index_page(served: ServedModel) -> str:
     return _render(
         "index.html",
         words=served.wording,
+        names=served.names,
         meaning=recommender.model_.fitted_.meaning,
         has_entries=recommender.seen_ is not None,
         has_ranker=recommender.ranker_ is not None,
@@ -103,19 +104,19 @@ class DocumentedField(NamedTuple):
 
 
 @cache
-def docs_page() -> str:
+def docs_page(names: Names) -> str:
     """Return the ``/docs`` page: fields, defaults and an example of each endpoint."""
-    endpoints = [
+    described = [
         {
             "path": path,
             "help": endpoint.entry.help,
             "fields": documented_fields(endpoint.schema),
-            "example": f"curl http://127.0.0.1:8000{path} -d {quote(json.dumps(endpoint.entry.request))}",
+            "example": f"curl http://127.0.0.1:8000{path} -d {quote(json.dumps(endpoint.example))}",
         }
-        for path, endpoint in ENDPOINTS.items()
+        for path, endpoint in endpoints(names).items()
     ]
-    records = {each.__name__: documented_fields(each) for each in (Pair, NewEntry)}
-    return _render("docs.html", endpoints=endpoints, records=records, errors=ERRORS)
+    records = {each.__name__: documented_fields(each) for each in record_types(names)}
+    return _render("docs.html", endpoints=described, records=records, names=names, errors=ERRORS)
 
 
 def documented_fields(model: type[BaseModel]) -> list[DocumentedField]:

@@ -181,9 +181,9 @@ def _invalid_fields(error: ValidationError) -> Response:
 
 
 async def read_request(
-    request: Request, endpoint: Endpoint, settings: ServiceSettings, headings: tuple[str, str]
+    request: Request, endpoint: Endpoint, settings: ServiceSettings
 ) -> BaseModel:
-    """Return the checked fields of a body or a query, which may name rows as the table does."""
+    """Return the checked fields of a body or a query."""
     if request.method == "POST":
         return endpoint.read_json(await _read_body(request, settings))
     query = request.scope["query_string"]
@@ -195,7 +195,7 @@ async def read_request(
         fields = parse_qs(query.decode("ascii"), keep_blank_values=True, errors="strict")
     except ValueError:
         raise RefusedError(400, "The query is not UTF-8; percent-encode it as UTF-8.") from None
-    return endpoint.read_query(fields, headings)
+    return endpoint.read_query(fields)
 
 
 async def _read_body(request: Request, settings: ServiceSettings) -> bytes:

@@ -5,23 +5,29 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, create_model
+from pydantic import (
+    AliasChoices,
+    AliasGenerator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    create_model,
+)
 from pydantic import Field as Rule
 
 from tribit.answers import Answer
 from tribit.data.axis import Axes, Axis
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations
-from tribit.data.records import DEFAULT_NAMES
 from tribit.data.tables import finite_or_none
 from tribit.errors import InvalidInputError, quoted
 from tribit.questions import QUESTIONS, Entry
 from tribit.questions.base import OMIT, Field, Question, fields_of
-from tribit.questions.kinds import ENTRIES, IDS, PAIRS, Kind, Texts, kind_of
+from tribit.questions.kinds import IDS, PAIRS, Kind, Texts, kind_of
 from tribit.ranking.lists import Recommendations
 
 if TYPE_CHECKING:
@@ -30,8 +36,42 @@ if TYPE_CHECKING:
 #: Maximum number of characters of an id in a request.
 MAX_ID_LENGTH = 1000
 STRICT = ConfigDict(extra="forbid")
-#: Fields of answers that hold an id.
-ID_FIELDS = {"row", "column", "of"}
+#: Names of a row and of a column in JSON.
+Names: TypeAlias = tuple[str, str]
+#: Neutral names of rows and columns. Every request may have them, whatever the names of the table.
+NEUTRAL: Names = ("row", "column")
+#: Other fields of answers: a table with one of these names for its ids has neutral names in JSON.
+ANSWER_FIELDS = frozenset(
+    {
+        "basis",
+        "columns",
+        "contribution",
+        "entries",
+        "error",
+        "expected_dislikes",
+        "expected_likes",
+        "items",
+        "label",
+        "lists",
+        "lower",
+        "meaning",
+        "model",
+        "n_entries",
+        "neighbours",
+        "of",
+        "parts",
+        "predictions",
+        "probability",
+        "probability_change",
+        "residual",
+        "rows",
+        "score",
+        "similarity",
+        "unknown_columns",
+        "upper",
+        "x",
+    }
+)
 
 
 def _as_text(given: object) -> Any:
@@ -68,12 +108,46 @@ class Unnamed:
     """Id of a new row without a name: distinct from all others, and null in the answer."""
 
 
-#: Types of fields that are lists in JSON.
-LIST_TYPES: dict[Any, Any] = {
-    IDS: Annotated[list[Id], Rule(min_length=1)],
-    PAIRS: Annotated[list[Pair], Rule(min_length=1)],
-    ENTRIES: list[NewEntry],
-}
+@cache
+def rules_of(names: Names) -> ConfigDict:
+    """Return rules of a request, in which rows and columns have the given names or the neutral ones."""
+
+    def alias(field: str) -> str | AliasChoices:
+        for side, name in zip(NEUTRAL, names, strict=True):
+            if name != side and field in (side, f"{side}s"):
+                return AliasChoices(name, field)
+        return field
+
+    return ConfigDict(extra="forbid", alias_generator=AliasGenerator(validation_alias=alias))
+
+
+@cache
+def record_types(names: Names) -> tuple[type[Pair], type[NewEntry]]:
+    """Return the types of pairs and of entries with the given names of rows and columns."""
+    pair, entry = (
+        type(each.__name__, (each,), {"model_config": rules_of(names), "__doc__": each.__doc__})
+        for each in (Pair, NewEntry)
+    )
+    return pair, entry
+
+
+def names_in_json(headings: Names) -> Names:
+    """Return the headings of a table, or neutral names if a field of a request or an answer has one of them."""
+    taken = ANSWER_FIELDS | {*NEUTRAL, *NewEntry.model_fields}
+    taken = taken.union(*(each.fields for each in endpoints(NEUTRAL).values()))
+    own = (name in taken and name != side for name, side in zip(headings, NEUTRAL, strict=True))
+    return NEUTRAL if any(own) or headings[0] == headings[1] else headings
+
+
+def renamed(request: Any, names: Names) -> Any:
+    """Return an example of a request with the names of a table."""
+    if isinstance(request, list):
+        return [renamed(each, names) for each in request]
+    if not isinstance(request, dict):
+        return request
+    pairs = [each for each in zip(NEUTRAL, names, strict=True) if each[0] != each[1]]
+    known = {f"{side}{end}": name for side, name in pairs for end in ("", "s")}
+    return {known.get(key, key): renamed(value, names) for key, value in request.items()}
 
 
 class ParsedQuestion(NamedTuple):
@@ -93,10 +167,13 @@ class Endpoint:
         Name of the question; the path is ``/name``.
     entry : Entry
         Its entry in :data:`tribit.questions.QUESTIONS`.
+    names : (str, str)
+        Names of rows and columns in JSON.
     """
 
     name: str
     entry: Entry
+    names: Names = NEUTRAL
 
     @cached_property
     def question(self) -> Any:
@@ -112,10 +189,18 @@ class Endpoint:
     @cached_property
     def schema(self) -> type[BaseModel]:
         """Pydantic model of a request."""
-        fields: dict[str, Any] = {name: _schema_of(field) for name, field in self.fields.items()}
-        config = ConfigDict(extra="forbid", json_schema_extra={"examples": [self.entry.request]})
+        fields: dict[str, Any] = {
+            name: _schema_of(field, self.names) for name, field in self.fields.items()
+        }
+        config = rules_of(self.names) | ConfigDict(json_schema_extra={"examples": [self.example]})
         name = f"{self.question.__name__}Request"
         return create_model(name, __config__=config, __doc__=self.entry.help, **fields)
+
+    @property
+    def example(self) -> dict[str, Any]:
+        """An example of a request."""
+        found: dict[str, Any] = renamed(self.entry.request, self.names)
+        return found
 
     @cached_property
     def _kinds(self) -> dict[str, Kind]:
@@ -135,16 +220,12 @@ class Endpoint:
         """Return the checked fields of a body."""
         return self.schema.model_validate_json(body)
 
-    def read_query(
-        self, query: dict[str, list[str]], headings: tuple[str, str] = DEFAULT_NAMES[:2]
-    ) -> BaseModel:
-        """Return the checked fields of a query; rows and columns may have the headings of the table."""
-        aliases = dict(zip(headings, DEFAULT_NAMES, strict=False)) | {
-            n: n for n in self.query_names
-        }
+    def read_query(self, query: dict[str, list[str]]) -> BaseModel:
+        """Return the checked fields of a query."""
+        neutral = dict(zip(self.names, NEUTRAL, strict=True))
         values: dict[str, Any] = {}
         for query_name, given in query.items():
-            plain = aliases.get(query_name, query_name)
+            plain = neutral.get(query_name, query_name)
             name = self.query_names.get(plain, query_name)
             if name in values:
                 raise InvalidInputError(
@@ -171,24 +252,28 @@ class Endpoint:
         return ParsedQuestion(self.question(**values), unknown)
 
 
-#: Questions with an example request, by path.
-ENDPOINTS = {
-    f"/{name}": Endpoint(name, entry)
-    for name, entry in QUESTIONS.items()
-    if entry.request is not None
-}
+@cache
+def endpoints(names: Names) -> dict[str, Endpoint]:
+    """Return the questions with an example request, by path."""
+    return {
+        f"/{name}": Endpoint(name, entry, names)
+        for name, entry in QUESTIONS.items()
+        if entry.request is not None
+    }
+
+
 #: Path of the one question that can also be sent as a query, by GET.
 PATH_WITH_QUERY = "/recommend"
 
 
-def _schema_of(field: Field) -> tuple[Any, Any]:
+def _schema_of(field: Field, names: Names) -> tuple[Any, Any]:
     """Return the type and the default of a field of a request."""
     kind, rules = _kind_in_json(field), dict(field.about.rules)
     hint: Any = field.types[0]
     if "choices" in rules:
         hint = Literal[tuple(rules.pop("choices"))]
     elif kind is not None:
-        hint = Id if _is_single(field) else LIST_TYPES[kind]
+        hint = Id if _is_single(field) else _list_type(kind, names)
     elif _is_switch(field):
         hint = bool
     elif hint is float:
@@ -199,6 +284,14 @@ def _schema_of(field: Field) -> tuple[Any, Any]:
         ruled = ruled | None
     described: Any = Annotated[ruled, Rule(description=field.about.help)]
     return described, ... if default is MISSING else default
+
+
+def _list_type(kind: Kind, names: Names) -> Any:
+    """Return the type of a list in JSON."""
+    if kind is IDS:
+        return Annotated[list[Id], Rule(min_length=1)]
+    pair, entry = record_types(names)
+    return Annotated[list[pair], Rule(min_length=1)] if kind is PAIRS else list[entry]  # type: ignore[valid-type]
 
 
 def _is_switch(field: Field) -> bool:
@@ -272,24 +365,24 @@ def encode(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
-def fields_of_answer(answer: Answer) -> dict[str, Any]:
+def fields_of_answer(answer: Answer, names: Names) -> dict[str, Any]:
     """Return the fields of an answer; a list of records is under the name of its class, such as ``predictions``."""
     if isinstance(answer, Recommendations):
         return {"lists": list(fields_of_lists(answer))}
-    found = json_value(answer.to_dict())
+    found = json_value(answer.to_dict(), frozenset({*names, "of"}))
     return found if isinstance(found, dict) else {type(answer).__name__.lower(): found}
 
 
-def json_value(value: object, name: str = "") -> Any:
-    """Return the value of a field for JSON: ids as a request has them, null for NaN and infinities."""
+def json_value(value: object, ids: frozenset[str], name: str = "") -> Any:
+    """Return the value of a field for JSON: that of a field of ids as a request has it, null for NaN and infinities."""
     if isinstance(value, dict):
-        return {str(key): json_value(each, key) for key, each in value.items()}
-    if isinstance(value, list | tuple) and name not in ID_FIELDS:
-        return [json_value(each, name) for each in value]
-    if name in ID_FIELDS:
+        return {str(key): json_value(each, ids, key) for key, each in value.items()}
+    if isinstance(value, list | tuple) and name not in ids:
+        return [json_value(each, ids, name) for each in value]
+    if name in ids:
         return json_id(value)
     if hasattr(value, "tolist"):
-        return json_value(value.tolist(), name)
+        return json_value(value.tolist(), ids, name)
     return finite_or_none(value)
 
 
@@ -314,14 +407,15 @@ def fields_of_lists(found: Recommendations) -> Iterator[dict[str, Any]]:
         known |= {side: getattr(found.intervals, side).tolist() for side in ("lower", "upper")}
     bases = found.basis.tolist() if found.basis is not None else [None] * len(found)
     columns, offsets = found.columns.values.tolist(), found.columns.offsets.tolist()
+    row_name, column_name = found.names
     for row, basis, start, stop in zip(
         found.rows.tolist(), bases, offsets[:-1], offsets[1:], strict=True
     ):
         items: list[dict[str, Any]] = [
             {
-                "column": json_id(columns[at]),
+                column_name: json_id(columns[at]),
                 **{name: finite_or_none(values[at]) for name, values in known.items()},
             }
             for at in range(start, stop)
         ]
-        yield {"row": json_id(row), "basis": basis, "items": items}
+        yield {row_name: json_id(row), "basis": basis, "items": items}

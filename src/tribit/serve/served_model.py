@@ -21,7 +21,14 @@ from tribit.questions.recommend import Recommend
 from tribit.ranking.lists import TopN
 from tribit.ranking.scores import Rated, RateParts, rate_parts, worth
 from tribit.report.wording import Wording
-from tribit.serve.schemas import ParsedQuestion, encode, fields_of_answer, fields_of_lists
+from tribit.serve.schemas import (
+    ParsedQuestion,
+    encode,
+    endpoints,
+    fields_of_answer,
+    fields_of_lists,
+    names_in_json,
+)
 
 #: Maximum size of cached lists in bytes: 64 MB hold some 60,000 lists of ten.
 MAX_CACHE_BYTES = 2**26
@@ -46,7 +53,7 @@ class ServedModel:
     ----------
     recommender : FittedRecommender
         A loaded recommender, which is prepared in place: its ranker uses one thread, since requests run in parallel,
-        and the fields of answers are "row" and "column" whatever the headings of the table.
+        and the fields of answers have the names of the service.
     version : str
         Version of the model in answers.
     max_table_cells : int
@@ -61,10 +68,11 @@ class ServedModel:
         max_table_cells: int = MAX_TABLE_CELLS,
     ) -> None:
         recommender = recommender.with_rho()
-        #: Headings of the table's columns of ids, and nouns for a page.
-        self.headings = recommender.headings
+        #: Names of rows and columns in JSON, the questions with these names, and nouns for a page.
+        self.names = row, column = names_in_json(recommender.headings)
+        self.endpoints = endpoints(self.names)
         self.wording = Wording.of(recommender.reading_)
-        recommender.reading_ = replace(recommender.reading_, row=None, column=None)
+        recommender.reading_ = replace(recommender.reading_, row=row, column=column)
         ranker = recommender.ranker_
         if ranker is not None:
             ranker.n_jobs = 1
@@ -77,9 +85,11 @@ class ServedModel:
             recommender.seen_mask_  # noqa: B018
         for axis in recommender.axes_:
             axis.by_text  # noqa: B018
+        for endpoint in self.endpoints.values():
+            endpoint.schema  # noqa: B018
         self.recommender, self.version = recommender, version
         self.cache = ListCache(MAX_CACHE_BYTES)
-        self._encoded_version = encode(version)
+        self._encoded_version, self._encoded_name = encode(version), encode(row)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -91,7 +101,7 @@ class ServedModel:
         question, unknown_columns = parsed
         if isinstance(question, Recommend) and question.entries is None:
             return self._answer_with_lists(question)
-        found = fields_of_answer(question.answer(self.recommender))
+        found = fields_of_answer(question.answer(self.recommender), self.names)
         if unknown_columns is not None:
             found["unknown_columns"] = unknown_columns
         return encode({**found, "model": self.version})
@@ -131,7 +141,9 @@ class ServedModel:
             found |= self._compute_lists(question, key, some)
         lists = [
             # Unknown rows share a list, each under its own name.
-            b'{"row":%b,%b' % (encode(row), found[at]) if at == UNKNOWN else found[at]
+            b"{%b:%b,%b" % (self._encoded_name, encode(row), found[at])
+            if at == UNKNOWN
+            else found[at]
             for row, at in rows
         ]
         return b'{"lists":[%b],"model":%b}' % (b",".join(lists), self._encoded_version)
@@ -144,7 +156,7 @@ class ServedModel:
         encoded = {}
         for at, fields in zip(rows, fields_of_lists(answer), strict=True):
             if at == UNKNOWN:
-                del fields["row"]
+                del fields[self.names[0]]
             encoded[at] = encode(fields)[1 if at == UNKNOWN else 0 :]
             self.cache.put((at, key), encoded[at])
         return encoded

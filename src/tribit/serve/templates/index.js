@@ -2,7 +2,7 @@
 const form = document.querySelector("form");
 const state = document.querySelector("#state");
 const list = document.querySelector("#list");
-const { row: ROW, column: COLUMN, columns: COLUMNS, entries } = form.dataset;
+const { row: ROW, column: COLUMN, columns: COLUMNS, rowName: ROW_NAME, columnName: COLUMN_NAME, entries } = form.dataset;
 const hasEntries = entries === "yes";
 let latest = 0; // a slow answer to an earlier search is not shown
 
@@ -22,7 +22,7 @@ function show(text, kind = "") {
 async function ask(path, body) {
   const response = await fetch(path, { method: "POST", body: JSON.stringify(body) });
   // Ids above 2^53 would lose digits as numbers.
-  const text = (await response.text()).replace(/"column":(-?\d+)/g, '"column":"$1"');
+  const text = (await response.text()).replace(/(?<!\\)":(-?\d{16,})(?=[,}])/g, '":"$1"');
   const found = JSON.parse(text);
   if (!response.ok) throw new Error(found.error);
   return found;
@@ -40,7 +40,7 @@ async function explain(details, row, column) {
       ? `The ${found.entries.length} of ${found.n_entries} entries that change the probability most:`
       : `This ${ROW} has no entries.`;
     const reasons = append(details, "ul", "");
-    for (const { column: name, label, probability_change: change } of found.entries) {
+    for (const { [COLUMN_NAME]: name, label, probability_change: change } of found.entries) {
       const points = `${change < 0 ? "\u2212" : "+"}${Math.abs(100 * change).toFixed(1)} points`;
       const reason = append(reasons, "li", label > 0 ? "likes " : "dislikes ");
       append(reason, "bdi", name);
@@ -52,7 +52,7 @@ async function explain(details, row, column) {
   }
 }
 
-function addItem(row, { column, probability }) {
+function addItem(row, { [COLUMN_NAME]: column, probability }) {
   const item = append(list, "li", "");
   append(item, "bdi", column, "name");
   if (probability !== undefined && probability !== null) append(item, "span", ` ${percent(probability)}`, "soft");
@@ -82,11 +82,12 @@ async function recommend(row) {
 form.addEventListener("submit", (event) => {
   event.preventDefault();
   const row = form.elements.row.value.trim();
-  history.replaceState(null, "", `?row=${encodeURIComponent(row)}`);
+  history.replaceState(null, "", `?${new URLSearchParams({ [ROW_NAME]: row })}`);
   recommend(row);
 });
 
-const given = new URLSearchParams(location.search).get("row");
+const query = new URLSearchParams(location.search);
+const given = query.get(ROW_NAME) ?? query.get("row");
 if (given) {
   form.elements.row.value = given;
   recommend(given);
