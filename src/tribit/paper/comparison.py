@@ -53,7 +53,7 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
     "max-norm-least-squares": [{"radius": radius} for radius in (0.5, 1.0, 2.0)],
     "singular-value-thresholding": [{}],
     "conditional-gradient": [{"loss": "squared"}, {"loss": "likelihood"}],
-    "maximum-margin": [{"l2": l2} for l2 in (5.0, 8.0, 12.0)],
+    "maximum-margin": [{"l2": l2} for l2 in (5.0, 8.0, 12.0, 18.0, 27.0)],
     "trace-norm-likelihood": [
         {"alpha": alpha, "rank": rank} for alpha in (1.0, 3.0) for rank in (1, 5)
     ],

@@ -57,6 +57,18 @@ def test_little_rounding_comes_near_to_the_hinge():
     assert off[2] < off[1] < off[0]
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_default_minimises_the_hinge_itself(seed):
+    A = drawn(seed=seed)
+    model = MaximumMarginFactorization(0.8, rank=6, random_state=0).fit(A)
+    X = model.complete("score")
+    hinge = np.maximum(1 - A * X, 0)[A != 0].sum() + 0.8 * np.linalg.norm(X, "nuc")
+    assert hinge == pytest.approx(least(A, 0.8, 0.0), rel=3e-3)
+    assert [each.iteration for each in model.history_] == list(range(1, model.n_iter_ + 1))
+    seconds = [each.seconds for each in model.history_]
+    assert seconds == sorted(seconds)
+
+
 def test_from_the_largest_singular_value_of_the_labels_on_the_answer_is_0():
     A = drawn(seed=2)
     edge = np.linalg.norm(A, 2)

@@ -75,8 +75,8 @@ QUICK_ETAS, SOLVED_ETAS = (0.0, 0.1, 0.3, 1.0), (0.0, 0.1, 0.3)
 #: The best mixture of the paper's Fig. 3, and the distance up to which another mixture counts as the same.
 PUBLISHED: Mixture = (0.3, 0.3, 0.4)
 SAME_PLACE = 0.2
-#: Mixtures of the solved protocol in Fig. 3: the corners, the middle of the best printed edge, and two inside.
-COARSE = (PN, PU, NU, HALF, INSIDE, PUBLISHED)
+#: Mixtures of the solved protocol in Fig. 3: the corners, the middle of the best printed edge, two PNU, two inside.
+COARSE = (PN, PU, NU, HALF, (0.8, 0.2, 0.0), (0.8, 0.0, 0.2), INSIDE, PUBLISHED)
 
 
 def errors_by_way(rows: list[Row]) -> dict[str, Errors]:

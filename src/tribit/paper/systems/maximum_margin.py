@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,13 @@ from numpy.typing import NDArray
 from tribit.backends.objective import Objective
 from tribit.checks import check_field, check_not_negative, check_positive
 from tribit.data.observations import Observations
+from tribit.model.factors import Factors
 from tribit.model.links import Label, Link, Logistic
 from tribit.model.risks import pn
 from tribit.paper.systems.base import System, check_rank
 from tribit.randomness import generator
 from tribit.solvers.lbfgs import LBFGS
-from tribit.solvers.loop import Stopping
+from tribit.solvers.loop import Iteration, SolverResult, Stopping
 from tribit.solvers.start import spectral_start
 
 Array = NDArray[np.floating[Any]]
@@ -25,6 +27,10 @@ Array = NDArray[np.floating[Any]]
 #: The probability of a like, from the margin: the odds are ``exp(h(-x) - h(x))``, which is ``exp(2 x)`` where
 #: ``|x| <= 1`` and the hinge is not rounded.
 MARGIN = Logistic(2.0)
+#: Ratio of two widths of the rounded kink, one fitted from the other.
+WIDTH_RATIO = 0.1
+#: Deviation of the noise on factors before the next width, about a share of their size.
+PERTURBATION = 0.01
 
 
 @dataclass(frozen=True)
@@ -81,11 +87,12 @@ class MaximumMarginFactorization(System):
     rank : int, default=10
         Number of latent factors. With the smaller side of the matrix they represent every X, and the minimum found is
         usually that of the convex problem.
-    smoothing : float, default=1.0
-        The width over which the kink is rounded; 1 is the smooth hinge of Rennie and Srebro. The objective is below
-        that of the hinge by at most ``smoothing / 2`` for each observed entry; small widths are slow.
+    smoothing : float, default=0.001
+        The width over which the kink is rounded, reached from 1 in steps of a tenth, each from the minimum of the one
+        before. The objective is below that of the hinge by at most ``smoothing / 2`` for each observed entry. 1 is the
+        smooth hinge of Rennie and Srebro, and another problem.
     max_iter : int, default=1000
-        Most iterations of L-BFGS.
+        Most iterations of L-BFGS for each width.
     tol : float, default=1e-5
         Stop when iterations gain at most this share of the loss of ``X = 0``.
     like_at : float or None, default=None
@@ -120,7 +127,7 @@ class MaximumMarginFactorization(System):
     l2: float = 5.0
     _: KW_ONLY
     rank: int = 10
-    smoothing: float = 1.0
+    smoothing: float = 1e-3
     max_iter: int = 1000
     tol: float = 1e-5
     like_at: float | None = None
@@ -130,9 +137,50 @@ class MaximumMarginFactorization(System):
         rank = check_rank("rank", self.rank, min(observations.shape))
         stopping, draws = Stopping(self.max_iter, self.tol), generator(self.random_state)
         l2 = check_not_negative("l2", self.l2)
-        objective = Objective(observations, Hinge(self.smoothing), pn(), l2=l2)
-        start = spectral_start(objective, [], rank, 0.0, draws)
-        self._store_result(LBFGS().minimise(objective, [], start, stopping, draws), observations)
+        first, *narrower = [
+            Objective(observations, hinge, pn(), l2=l2) for hinge in _narrowing(self.smoothing)
+        ]
+        start = spectral_start(first, [], rank, 0.0, draws)
+        result = LBFGS().minimise(first, [], start, stopping, draws)
+        for objective in narrower:
+            before = result
+            start = _perturbed(before.factors, draws)
+            result = LBFGS().minimise(objective, [], start, stopping, draws)
+            result = replace(
+                result,
+                n_iter=before.n_iter + result.n_iter,
+                history=[*before.history, *_after(before, result.history)],
+            )
+        self._store_result(result, observations)
 
     def _link(self) -> Link:
         return MARGIN
+
+
+def _narrowing(smoothing: float) -> list[Hinge]:
+    """Return hinges whose kink is rounded less and less, from 1 to the width, or that width alone."""
+    least = Hinge(smoothing)
+    widths = [1.0]
+    while WIDTH_RATIO * widths[-1] > least.smoothing * (1.0 + 1e-9):
+        widths.append(WIDTH_RATIO * widths[-1])
+    return [Hinge(width) for width in widths if width > least.smoothing] + [least]
+
+
+def _perturbed(factors: Factors, draws: np.random.Generator) -> Factors:
+    """Return factors with a little noise: a column that vanished is a saddle of the next problem."""
+    scale = PERTURBATION * float(np.sqrt(np.mean(factors.row_factors**2)) + 1.0)
+    U, V = factors.row_factors, factors.column_factors
+    return Factors.of(
+        U + scale * draws.standard_normal(U.shape), V + scale * draws.standard_normal(V.shape)
+    )
+
+
+def _after(before: SolverResult, history: Sequence[Iteration]) -> Iterator[Iteration]:
+    """Yield iterations with the numbers and times that follow those before."""
+    seconds = before.history[-1].seconds if before.history else 0.0
+    for each in history:
+        yield replace(
+            each,
+            iteration=before.n_iter + each.iteration,
+            seconds=(seconds or 0.0) + (each.seconds or 0.0),
+        )
