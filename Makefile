@@ -119,6 +119,7 @@ reproduce: .venv/.installed-plot  ## every figure and table of the paper, and th
 	cp reproduction/paper/*.png reproduction/paper/fig?.md reproduction/paper/table1.md docs/reproduced
 	cp reproduction/solved/*.png reproduction/solved/fig?.md reproduction/solved/table1.md docs/reproduced/solved
 	cp reproduction/tuned/*.png reproduction/tuned/fig?.md reproduction/tuned/table1.md docs/reproduced/tuned
+	$(BIN)/python -m benchmarks.verdicts
 
 compare: .venv/.installed-plot  ## every system on the same data, and the table of the manual (DATA=folder with ml-100k, senate, coat)
 	$(BIN)/tribit compare --data "$(DATA)"

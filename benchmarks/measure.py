@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tribit.paper.experiments.journal import processor
+
 
 def median_seconds(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
     """Return the median seconds of each run; they take turns, after one round to warm up."""
@@ -39,11 +41,4 @@ def print_table(title: str, header: Iterable[str], rows: Iterable[Iterable[objec
 
 def machine() -> str:
     """Return the processor, its cores and the versions of Python and NumPy in one line."""
-    model = platform.processor() or platform.machine()
-    facts = Path("/proc/cpuinfo")
-    if facts.exists():
-        with facts.open() as lines:
-            model = next(
-                (x.split(":")[1].strip() for x in lines if x.startswith("model name")), model
-            )
-    return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}, NumPy {np.__version__}"
+    return f"{processor()}, {os.cpu_count()} cores, Python {platform.python_version()}, NumPy {np.__version__}"

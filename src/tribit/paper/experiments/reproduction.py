@@ -16,6 +16,7 @@ from tribit.paper.experiments.journal import (
     Journal,
     Row,
     check_header,
+    processor,
     read_journal,
     results_folder,
     write_csv,
@@ -190,5 +191,5 @@ def _summary(
     warning = f"{QUICK}\n\n" if study.parameters["quick"] else ""
     return (
         f"## {exhibit.title}\n\n{shown}\n\n### Claims of the paper\n\n{warning}{claims_table(claims)}\n\n{CAVEAT}\n\n"
-        f"### Numbers\n\n{exhibit.numbers(rows)}\n\nMade with {made}.\n"
+        f"### Numbers\n\n{exhibit.numbers(rows)}\n\nMade with {made}, on {processor()}.\n"
     )
