@@ -125,6 +125,7 @@ class Recommender(FittedRecommender, ShowsFit, MatrixEstimator):
         X: Any,
         y: Any = None,
         *,
+        weights: Any = None,
         row_features: Any = None,
         column_features: Any = None,
         hold_out: float | None = None,
@@ -139,6 +140,9 @@ class Recommender(FittedRecommender, ShowsFit, MatrixEstimator):
             As in :meth:`BinaryMatrixCompletion.fit`.
         y : None
             As in :meth:`BinaryMatrixCompletion.fit`.
+        weights : array-like or sparse matrix, optional
+            As in :meth:`BinaryMatrixCompletion.fit`. The model is weighted; the ranker, which estimates what is
+            observed, counts entries.
         row_features, column_features : data frame, sparse matrix or array, optional
             As in :meth:`BinaryMatrixCompletion.fit`.
         hold_out : float, int or None, default=None
@@ -153,7 +157,7 @@ class Recommender(FittedRecommender, ShowsFit, MatrixEstimator):
         check_switch("keep_seen", self.keep_seen)
         warn_of_labels(y)
         model = self._unfitted_model()
-        observations = model.read(X, client, **rules)
+        observations = model.read(X, client, weights, **rules)
         wanted = wants_ranker(self.ranker, observations)
         parts = None
         if hold_out is not None:  # refused before the fit

@@ -18,6 +18,7 @@ from tribit.data.axis import Axes, Positions
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations, ValuesOf
 from tribit.data.remote import RemoteObservations
+from tribit.data.weights import refuse_weights_on_cluster
 from tribit.errors import InvalidInputError
 from tribit.model.factors import Factors
 from tribit.model.links import Link
@@ -82,10 +83,7 @@ class PartitionedObservations(RemoteObservations):
         cls, observations: Observations, cluster: Cluster, n_partitions: int | None = None
     ) -> Self:
         """Return observations that are here, cut into runs of rows with about as many entries each."""
-        if observations.weights is not None:
-            raise InvalidInputError(
-                "Workers of a cluster sum entries without weights: leave out the weights, or fit without a client."
-            )
+        refuse_weights_on_cluster(observations.weights)
         n, n_rows = len(observations), observations.shape[0]
         wanted = (
             max(MIN_PARTITIONS, -(-n // PARTITION_ENTRIES))

@@ -19,6 +19,7 @@ from tribit.completion.transformer import RowTransformer
 from tribit.data.observations import Observations, as_observations, read_entries
 from tribit.data.reading import Reading
 from tribit.data.rules import RuleOptions, TableRules
+from tribit.data.weights import refuse_weights_on_cluster
 from tribit.display import ShowsFit, html_facts
 from tribit.errors import InvalidInputError, TribitWarning, parameter, warn
 from tribit.factor_model import FactorModel
@@ -392,6 +393,7 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         X: Any,
         y: Any = None,
         *,
+        weights: Any = None,
         row_features: Any = None,
         column_features: Any = None,
         client: Any = None,
@@ -407,6 +409,10 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
             ``column`` and, unless all are likes, ``value``. With a client also a dask data frame.
         y : None
             Present for scikit-learn's interface: the labels are in X, and others have a warning.
+        weights : array-like or sparse matrix, optional
+            The weight of each observed entry, finite and at least 0: of each cell of a matrix, of each row of a data
+            frame, of each entry of Observations without weights. A weight of 2 counts as two entries, one of 0 leaves
+            the entry out. A column of a frame is named by ``weight``.
         row_features, column_features : data frame, sparse matrix or array, optional
             Features of rows and of columns (:mod:`tribit.data.features`). A frame is matched by id: the index of a
             pandas frame, else the first column; a matrix has one row for each row (or column) of X. Numbers,
@@ -415,7 +421,7 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
             A dask cluster whose workers compute the sums over entries (:mod:`tribit.cluster`); the solver runs here.
         **rules
             Rules of reading, as in :class:`tribit.data.rules.TableRules`: ``zeros``, ``row``, ``column``, ``value``,
-            ``like_at`` (by default the parameter), ``dislike_at``, ``like``, ``dislike`` and others. They are kept as
+            ``weight``, ``weight_scale``, ``like_at`` (by default the parameter) and others. They are kept as
             ``reading_``, with what was guessed, and read later matrices too.
 
         Returns
@@ -426,7 +432,7 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
 
         check_not_row_folds()
         warn_of_labels(y)
-        observations = self.read(X, client, **rules)
+        observations = self.read(X, client, weights, **rules)
         check_options(self)
         reading = self._reading(observations.rules)
         if reading.like_at is not None and not observations.n_likes:
@@ -439,13 +445,17 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         self.counts_ = {"likes": observations.n_likes, "dislikes": observations.n_dislikes}
         return self
 
-    def read(self, X: Any, client: Any = None, **rules: Unpack[RuleOptions]) -> Observations:
+    def read(
+        self, X: Any, client: Any = None, weights: Any = None, **rules: Unpack[RuleOptions]
+    ) -> Observations:
         """Return a user's table as observations, on this machine or on the workers of a cluster; see :meth:`fit`."""
         given: dict[str, Any] = {"like_at": self.like_at, **rules}
         if client is None and not isinstance(X, Observations) and rules.keys() & {"row", "column"}:
-            return Observations.from_frame(X, **{"row": None, "column": None, **given})
+            names = {"row": None, "column": None}
+            return Observations.from_frame(X, **{**names, **given}, weights=weights)
         if client is None:
-            return as_observations(X, TableRules(**given))
+            return as_observations(X, TableRules(**given), weights=weights)
+        refuse_weights_on_cluster(weights)
         from tribit.cluster import as_partitioned  # noqa: PLC0415 - an extra
 
         return as_partitioned(X, client, TableRules(**given))
@@ -460,6 +470,7 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         *,
         axis: str = "rows",
         prior: str = "fit",
+        weights: Any = None,
         row_features: Any = None,
         column_features: Any = None,
         unknown: str = "skip",
@@ -480,6 +491,8 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
             The ridge penalty of the new rows. "fit" is that of the fit: a row of the fit that is folded in again has
             the same factors. "new" shrinks factors less (0.6 ``l2``) and biases more (1.5 ``l2_intercept``): for rows
             whose entries the columns were not fitted on.
+        weights : array-like or sparse matrix, optional
+            The weights of the entries, as in :meth:`fit`.
         row_features, column_features : data frame, sparse matrix or array, optional
             Features of the new rows (or columns), as in :meth:`fit`.
         unknown : {"skip", "error"}, default="skip"
@@ -496,7 +509,7 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         check_is_fitted(self)
         given = None
         if X is not None:
-            given = entries_at_known(read_entries(self, X), self.axes_, unknown, axis)
+            given = entries_at_known(read_entries(self, X, weights), self.axes_, unknown, axis)
         return self.with_fitted(
             fold_in(
                 self.fitted_,
@@ -510,7 +523,13 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         )
 
     def update(
-        self, X: Any, seen: Any, *, row_features: Any = None, column_features: Any = None
+        self,
+        X: Any,
+        seen: Any,
+        *,
+        weights: Any = None,
+        row_features: Any = None,
+        column_features: Any = None,
     ) -> Self:
         """Return a copy of the model updated with new entries; rows and columns that have any are solved for again.
 
@@ -520,16 +539,18 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         Parameters
         ----------
         X : Observations, sparse matrix or array
-            The new entries; a new label replaces the old one.
+            The new entries; a new label and its weight replace the old ones.
         seen : Observations, sparse matrix or array
-            The entries the model was fitted on.
+            The entries the model was fitted on, with their weights.
+        weights : array-like or sparse matrix, optional
+            The weights of the new entries, as in :meth:`fit`.
         row_features, column_features : data frame, sparse matrix or array, optional
             Features of new rows and columns, as in :meth:`fit`.
         """
         from tribit.folding import update  # noqa: PLC0415
 
         check_is_fitted(self)
-        given, before = (read_entries(self, each) for each in (X, seen))
+        given, before = read_entries(self, X, weights), read_entries(self, seen)
         return self.with_fitted(
             update(
                 self.fitted_,

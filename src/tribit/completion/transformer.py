@@ -32,7 +32,9 @@ class RowTransformer(TransformerMixin):  # type: ignore[misc]
     fitted_: Fitted
     n_jobs: int | None
 
-    def transform(self, X: object, *, row_features: object = None) -> NDArray[np.floating[Any]]:
+    def transform(
+        self, X: object, *, weights: object = None, row_features: object = None
+    ) -> NDArray[np.floating[Any]]:
         """Return the latent factors of the rows of ``X``, and their biases as the last column.
 
         Each row is folded in from its own entries with everything else fixed, whether the fit had it or not; row ids
@@ -42,6 +44,8 @@ class RowTransformer(TransformerMixin):  # type: ignore[misc]
         ----------
         X : Observations, sparse matrix or array of shape (n_rows, n_columns)
             Entries in the columns of the fit, matched by id if it has ids.
+        weights : array-like or sparse matrix, optional
+            The weights of the entries, as in :meth:`fit`.
         row_features : data frame, sparse matrix or array, optional
             Features of these rows, as in :meth:`fit`, for a model that was fitted with them.
 
@@ -57,7 +61,7 @@ class RowTransformer(TransformerMixin):  # type: ignore[misc]
 
         check_is_fitted(self)
         fitted = self.fitted_
-        given = entries_at_known(read_entries(self, X), fitted.axes, "error")
+        given = entries_at_known(read_entries(self, X, weights), fitted.axes, "error")
         warn_of_unknown_rows(given, row_features, fitted.axes.columns.name)
         found = factors_of_new_rows(fitted, given, row_features, prior="fit", n_jobs=self.n_jobs)
         biases = [found.row_intercepts[:, None]] if fitted.spec.intercept else []
@@ -79,7 +83,8 @@ class RowTransformer(TransformerMixin):  # type: ignore[misc]
         """
         del y  # fit would take it for labels of the entries
         self.fit(X, **options)
-        return self.transform(X, row_features=options.get("row_features"))
+        given = {name: options.get(name) for name in ("weights", "row_features")}
+        return self.transform(X, **given)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the columns of :meth:`transform`: "factor0", "factor1", ..., "bias".

@@ -19,6 +19,7 @@ from tribit.data.axis import (
 from tribit.data.ingest import Checked, entries_from_ids
 from tribit.data.labels import PAIRS, TableCells, TextColumn, label_cells, normalise_word
 from tribit.data.rules import TableRules, word_text
+from tribit.data.weights import check_scale_is_used
 from tribit.errors import InvalidInputError, listed, parameter, printable, quoted
 
 #: What messages call the frame.
@@ -129,8 +130,11 @@ def as_frame(table: object) -> nw.DataFrame[Any]:
         ) from error
 
 
-def entries_from_frame(frame: Any, rules: TableRules) -> Checked:
-    """Read a frame with an entry in each row, from the columns that the rules name."""
+def entries_from_frame(frame: Any, rules: TableRules, weights: Any = None) -> Checked:
+    """Read a frame with an entry in each row, from the columns that the rules name.
+
+    ``weights`` has a weight for each row of the frame, where no column has.
+    """
     if rules.row is None or rules.column is None:
         raise InvalidInputError(
             f"A frame with an entry in each row needs {parameter('row')} and {parameter('column')}, the names of its "
@@ -140,10 +144,12 @@ def entries_from_frame(frame: Any, rules: TableRules) -> Checked:
     if not len(native):
         raise InvalidInputError("No entry is observed; give at least one row of data.")
     names = rules.row, rules.column, rules.value
+    weights = _weights_of_frame(native, rules, weights)
     notes: tuple[str, ...] = ()
     kept = np.arange(len(native))
     if rules.missing == "skip":
-        kept = np.flatnonzero(~_are_missing(native, [name for name in names if name is not None]))
+        used = [name for name in (*names, rules.weight) if name is not None]
+        kept = np.flatnonzero(~_are_missing(native, used))
         n_lost = len(native) - kept.size
         native = native[kept.tolist()] if n_lost else native
         rows = "row was" if n_lost == 1 else "rows were"
@@ -158,9 +164,31 @@ def entries_from_frame(frame: Any, rules: TableRules) -> Checked:
     if rules.value is not None:
         texts = text_column(frame_column(native, rules.value, "value"))
     cells = TableCells(row_ids, column_ids, texts, where, NAME, names, {}, notes, rules.value)
+    cells = cells._replace(weights=None if weights is None else weights[kept])
     cells, labels = label_cells(cells, rules, "long")
     found = replace(rules, **cells.rules, notes=cells.notes, settled=True)
-    return entries_from_ids(cells.rows, cells.columns, labels, found, cells.where)
+    numbers = cells.weight_numbers(rules.weight_scale, rules.mark)
+    return entries_from_ids(cells.rows, cells.columns, labels, found, cells.where, numbers)
+
+
+def _weights_of_frame(frame: nw.DataFrame[Any], rules: TableRules, weights: Any) -> Any:
+    """Return the weight of each row, not checked; None without weights."""
+    if rules.weight is not None and weights is not None:
+        raise InvalidInputError(
+            f"{parameter('weight', rules.weight)} and weights were both given; pass one of them."
+        )
+    check_scale_is_used(
+        rules.weight_scale, weighted=rules.weight is not None or weights is not None
+    )
+    if rules.weight is not None and rules.missing == "skip" and rules.weight in frame.columns:
+        return frame.get_column(rules.weight).to_numpy()  # some are left out
+    if rules.weight is not None:
+        return frame_column(frame, rules.weight, "weight")
+    if weights is not None and np.shape(weights) != (len(frame),):
+        raise InvalidInputError(
+            f"weights has the shape {np.shape(weights)} for {len(frame)} rows of the frame; pass one weight for each."
+        )
+    return None if weights is None else np.asarray(weights)
 
 
 def _are_missing(frame: nw.DataFrame[Any], names: list[str]) -> AnyArray:

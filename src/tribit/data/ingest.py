@@ -39,7 +39,7 @@ from tribit.data.labels import (
     reads_as_number,
     value_labels,
 )
-from tribit.data.weights import Floats, check_weights, weights_at
+from tribit.data.weights import Floats, check_scale_is_used, check_weights, weights_at
 from tribit.data.zeros import Holder, Zeros, meaning_of_zero
 from tribit.errors import InvalidInputError, InvalidTypeError, either, parameter, quoted
 
@@ -57,7 +57,7 @@ class Checked(NamedTuple):
     rules: TableRules | None = None
     weights: Floats | None = None
 
-    def at(self, chosen: AnyArray) -> Checked:
+    def at(self, chosen: AnyArray | slice) -> Checked:
         """Return some of the entries."""
         return self._replace(
             rows=self.rows[chosen],
@@ -81,6 +81,7 @@ def entries_from_matrix(
 
     ``ambiguous`` is as in :func:`tribit.data.zeros.meaning_of_zero`, ``weights`` a matrix of the same shape.
     """
+    check_scale_is_used(rules.weight_scale, weighted=weights is not None or rules.settled)
     if (texts := _texts_of(X)) is not None:
         return _with_matrix_of_weights(_entries_from_texts(X, texts, rules), weights)
     cells = _matrix_cells(X)
@@ -120,6 +121,8 @@ def entries_from_matrix(
 
 def _with_matrix_of_weights(entries: Checked, weights: Any) -> Checked:
     """Return the entries with the weights that a matrix has at their positions, those of weight 0 left out."""
+    rules = entries.rules
+    assert rules is not None
     if weights is None:
         return entries
     shape = entries.axes.shape
@@ -135,7 +138,9 @@ def _with_matrix_of_weights(entries: Checked, weights: Any) -> Checked:
     def where(position: int) -> str:
         return f"row {rows[position]}, column {columns[position]} of weights"
 
-    return without_zero_weights(entries._replace(weights=check_weights(here, rows.size, where)))
+    return without_zero_weights(
+        entries._replace(weights=check_weights(here, rows.size, where, rules.weight_scale))
+    )
 
 
 def _texts_of(X: Any) -> AnyArray | None:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tribit.checks import is_number
 from tribit.data.axis import AnyArray, Positions, Where, first_true
+from tribit.data.weights import check_weights
 from tribit.data.zeros import Holder, Zeros, meaning_of_zero
 from tribit.errors import InvalidInputError, InvalidTypeError, either, listed, parameter, quoted
 
@@ -420,7 +421,8 @@ class TableCells(NamedTuple):
     """Cells of a table: ids and values as text, and the place of each; of a frame, ids as an array.
 
     ``source`` is the file, ``names`` the columns they are from, ``rules`` those found in the file, ``value_column``
-    the column of values if there is one, and ``filled`` says that a wide table has no empty cell.
+    and ``weight_column`` the columns of values and of weights if there are any, and ``filled`` says that a wide table
+    has no empty cell.
     """
 
     rows: Any
@@ -433,6 +435,8 @@ class TableCells(NamedTuple):
     notes: tuple[str, ...]
     value_column: str | None = None
     filled: bool = False
+    weights: TextColumn | AnyArray | None = None
+    weight_column: str | None = None
 
     def values(self, decimal: str) -> TextValues:
         """Return the values, which must have been read."""
@@ -450,8 +454,24 @@ class TableCells(NamedTuple):
             rows=self.rows.take(places),
             columns=self.columns.take(places),
             texts=None if self.texts is None else self.texts.take(places),
+            weights=None if self.weights is None else self.weights.take(places),
             where=lambda position: self.where(int(places[position])),
         )
+
+    def weight_numbers(self, scale: str, decimal: str) -> Floats | None:
+        """Return the weights as numbers, checked; None without a column of weights."""
+        given = self.weights
+        if isinstance(given, TextColumn):
+            numbers = [as_number(text, decimal) for text in given.distinct]
+            wrong = [number is None for number in numbers]
+            if any(wrong):
+                at = given.first(wrong)
+                raise InvalidInputError(
+                    f"{self.where(at)}: the weight {quoted(given[at])} in column {quoted(self.weight_column)} is not a "
+                    f"number; correct it, or choose another {parameter('weight')} column."
+                )
+            given = given.spread(numbers, np.float64)
+        return None if given is None else check_weights(given, given.size, self.where, scale)
 
 
 def label_cells(cells: TableCells, rules: TableRules, holder: Holder) -> tuple[TableCells, Labels]:

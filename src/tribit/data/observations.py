@@ -25,7 +25,13 @@ from tribit.data.labels import (
     value_labels,
 )
 from tribit.data.rules import TableRules, ValueOptions
-from tribit.data.weights import check_weights, unless_equal_to_one, weights_at, weights_or_ones
+from tribit.data.weights import (
+    WeightScale,
+    check_weights,
+    unless_equal_to_one,
+    weights_at,
+    weights_or_ones,
+)
 from tribit.data.zeros import Zeros, meaning_of_zero
 from tribit.display import html_facts
 from tribit.errors import InvalidInputError
@@ -315,7 +321,7 @@ class Observations(Entries):
             The weight of each observed cell, finite and at least 0, as in :class:`Observations`; what is not stored
             is 0.
         **rules
-            ``like_at``, ``dislike_at``, ``like``, ``dislike`` and ``zeros``, as in
+            ``like_at``, ``dislike_at``, ``like``, ``dislike``, ``weight_scale`` and ``zeros``, as in
             :class:`tribit.data.rules.TableRules`.
         """
         given = TableRules(**rules)
@@ -392,6 +398,8 @@ class Observations(Entries):
         row: str | int,
         column: str | int,
         value: str | int | None = None,
+        weight: str | int | None = None,
+        weights: object = None,
         **rules: Unpack[ValueOptions],
     ) -> Self:
         """Read a table with one observed entry per row.
@@ -406,13 +414,17 @@ class Observations(Entries):
         value : str, optional
             Name of the column of likes and dislikes (+1 and -1, 1 and 0, booleans, words) or ratings; without it every
             pair is a like.
+        weight : str, optional
+            Name of the column of weights, as in :class:`Observations`.
+        weights : array-like of float, optional
+            The weight of each row of the frame, where it has no such column.
         **rules
-            ``like_at``, ``dislike_at``, ``like``, ``dislike``, ``zeros``, ``missing`` and ``duplicates``, as in
-            :class:`tribit.data.rules.TableRules`.
+            ``like_at``, ``dislike_at``, ``like``, ``dislike``, ``weight_scale``, ``zeros``, ``missing`` and
+            ``duplicates``, as in :class:`tribit.data.rules.TableRules`.
         """
-        names: dict[str, Any] = {"row": row, "column": column, "value": value}
+        names: dict[str, Any] = {"row": row, "column": column, "value": value, "weight": weight}
         given = TableRules(**names, **rules)
-        return cls.from_checked(entries_from_frame(frame, given))
+        return cls.from_checked(entries_from_frame(frame, given, weights))
 
     @property
     def labels(self) -> Labels:
@@ -461,15 +473,19 @@ class Observations(Entries):
         """The weight of each entry."""
         return weights_or_ones(self.weights, len(self))
 
-    def with_weights(self, weights: object) -> Self:
+    def with_weights(self, weights: object, *, scale: WeightScale = "linear") -> Self:
         """Return the same entries with other weights; an entry of weight 0 is left out.
 
         Parameters
         ----------
         weights : array-like of float of shape (n_observed,), or None
             One for each entry, finite and at least 0; None for no weights.
+        scale : {"linear", "log1p"}, default="linear"
+            Whether the weights are these numbers, or ``log(1 + number)``.
         """
-        given = None if weights is None else check_weights(weights, len(self), "entry {}".format)
+        given = None
+        if weights is not None:
+            given = check_weights(weights, len(self), "entry {}".format, scale)
         parts = self.rows, self.columns, self._values
         whole = Checked(*parts, self.axes, self.rules, given)
         return self.from_checked(ingest.without_zero_weights(whole))
@@ -559,7 +575,14 @@ class Observations(Entries):
         labels = {"likes": self.n_likes, "dislikes": self.n_dislikes}
         share = f"{self.n_observed:,} of {self.shape[0] * self.shape[1]:,} ({self.density:.2%})"
         numbers = {name: f"{n:,}" for name, n in labels.items()}
-        return {**sides, "observed": share, **numbers, **read}
+        weights = {} if self.weights is None else {"weights": self._weight_text()}
+        return {**sides, "observed": share, **numbers, **weights, **read}
+
+    def _weight_text(self) -> str:
+        assert self.weights is not None
+        return (
+            f"{self.weights.min():.4g} to {self.weights.max():.4g}, {self.weights.sum():.6g} in all"
+        )
 
     def __repr__(self) -> str:
         percent = 100 * self.density
@@ -567,7 +590,8 @@ class Observations(Entries):
         observed = f"{self.n_observed} observed ({percent:{'.1f' if percent >= 0.1 else '.2g'}}%)"
         labels = f"{self.n_likes} likes, {self.n_dislikes} dislikes"
         zeros = "" if self.rules is None else self.rules.zero_text()
-        meaning = f"; {zeros}" if zeros else ""
+        meaning = "" if self.weights is None else f"; weights {self._weight_text()}"
+        meaning += f"; {zeros}" if zeros else ""
         return f"Observations({self.shape[0]} x {self.shape[1]}, {observed}, {labels}{meaning})"
 
 
@@ -597,7 +621,11 @@ def _entries_of_pairs(
 
 
 def as_observations(
-    X: Any, rules: TableRules | None = None, *, ambiguous: Zeros | None = None
+    X: Any,
+    rules: TableRules | None = None,
+    *,
+    ambiguous: Zeros | None = None,
+    weights: Any = None,
 ) -> Observations:
     """Return ``X`` itself if it is :class:`Observations`, else read it by the rules.
 
@@ -610,6 +638,8 @@ def as_observations(
         The rules, for a later matrix those of the fit.
     ambiguous : {"dislike", "unobserved"}, optional
         As in :func:`tribit.data.zeros.meaning_of_zero`.
+    weights : array-like or sparse matrix, optional
+        The weight of each entry of observations, of each row of a frame, or of each cell of a matrix.
 
     Examples
     --------
@@ -617,18 +647,22 @@ def as_observations(
     >>> as_observations([[1, 0, -1], [0, -1, 1]])
     Observations(2 x 3, 4 observed (66.7%), 2 likes, 2 dislikes; 0 is unobserved)
     """
-    if isinstance(X, Observations):
-        return X
     rules = TableRules() if rules is None else rules
+    if isinstance(X, Observations):
+        if weights is None:
+            return X
+        if X.weights is not None:
+            raise InvalidInputError("X has weights of its own; leave out weights.")
+        return X.with_weights(weights, scale=rules.weight_scale)
     if is_long_frame(X, rules):
-        return Observations.from_checked(entries_from_frame(X, rules))
+        return Observations.from_checked(entries_from_frame(X, rules, weights))
     check_no_long_frame(X, rules)
-    return Observations.from_checked(ingest.entries_from_matrix(X, rules, ambiguous))
+    return Observations.from_checked(ingest.entries_from_matrix(X, rules, ambiguous, weights))
 
 
-def read_entries(model: Any, X: Any) -> Observations:
+def read_entries(model: Any, X: Any, weights: Any = None) -> Observations:
     """Return a user's table as observations, by the rules of the model's fit."""
-    return as_observations(X, _rules_of(model))
+    return as_observations(X, _rules_of(model), weights=weights)
 
 
 def read_mask(model: Any, X: Any) -> Observations:

@@ -70,10 +70,11 @@ def is_heading(
 
 
 def long_cells(rules: Reading, form: Format, source: Source, *, valued: bool) -> TableCells:
-    """Return a cell for each record; the value's column is read only where ``valued``."""
+    """Return a cell for each record; the columns of values and of weights are read only where ``valued``."""
     names, notes = _names(rules, form, source)
     row, column, value = names
-    wanted = [row, column] if value is None or not valued else [row, column, value]
+    value, weight = (value, rules.weight) if valued else (None, None)
+    wanted = list(dict.fromkeys(name for name in (row, column, value, weight) if name is not None))
     table = read_source(form, source, wanted)
     settled = {}
     if not form.is_matrix:  # whose names are no user's, so that another file will have others
@@ -81,9 +82,9 @@ def long_cells(rules: Reading, form: Format, source: Source, *, valued: bool) ->
         settled = {
             "row": rules.row or row,
             "column": rules.column or column,
-            "value": rules.value or value,
+            "value": rules.value or names[2],
         }
-    texts = table.columns[wanted[2]] if len(wanted) == 3 else None
+    texts = None if value is None else table.columns[value]
     cells = TableCells(
         table.columns[row],
         table.columns[column],
@@ -93,7 +94,9 @@ def long_cells(rules: Reading, form: Format, source: Source, *, valued: bool) ->
         names,
         settled,
         (*table.notes, *notes),
-        None if form.is_matrix else value,
+        None if form.is_matrix else names[2],
+        weights=None if weight is None else table.columns[weight],
+        weight_column=weight,
     )
     return _without_heading(cells, rules) if form.first_record and are_places(wanted) else cells
 
@@ -153,7 +156,9 @@ def without_missing(cells: TableCells, missing: str) -> TableCells:
     """Return the cells with both ids and a value; any other is an error, or with "skip" left out."""
     lost = np.zeros(cells.rows.size, dtype=bool)
     for texts, column in zip(
-        (cells.rows, cells.columns, cells.texts), (*cells.names[:2], None), strict=True
+        (cells.rows, cells.columns, cells.texts, cells.weights),
+        (*cells.names[:2], None, cells.weight_column),
+        strict=True,
     ):
         if texts is None:
             continue
@@ -207,7 +212,7 @@ def _names(
     if form.first_record is not None:
         first_record = form.first_record(source)
     header = first_record or list(read_source(form, source, None).columns)
-    given = any(name is not None for name in (rules.row, rules.column, rules.value))
+    given = any(name is not None for name in (rules.row, rules.column, rules.value, rules.weight))
     places = [str(place) for place in range(len(header))]
     # A first record that has numbers in it is no header.
     without = first_record is not None and header != places and any(map(_is_number, header))

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, TypeAlias, TypedDict, get_args
 
 from tribit.checks import check_choice, check_field, is_number, is_whole
 from tribit.data.labels import Duplicates, Words, check_rating, normalise_word, number_text
+from tribit.data.weights import WeightScale
 from tribit.data.zeros import Zeros
 from tribit.errors import InvalidInputError, InvalidTypeError, parameter, quoted
 
@@ -22,6 +23,7 @@ class ValueOptions(TypedDict, total=False):
     like: Any
     dislike: Any
     decimal: str | None
+    weight_scale: WeightScale
     zeros: Zeros | None
     missing: Missing
     duplicates: Duplicates
@@ -33,6 +35,7 @@ class RuleOptions(ValueOptions, total=False):
     row: str | None
     column: str | None
     value: str | None
+    weight: str | None
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,11 @@ class TableRules:
         Names of the columns of row ids, column ids and values of a long table. Without a value every pair is a like.
     like_at : float, optional
         Values are ratings: from this one up a like.
+    weight : str, optional
+        Name of the column of weights of a long table: numbers of at least 0, such as how often a song was played. An
+        entry of weight 2 counts as two entries, one of weight 0 is left out.
+    weight_scale : {"linear", "log1p"}, default="linear"
+        Weights are the numbers as they are, or ``log(1 + number)``: a confidence that grows slowly, for counts.
     dislike_at : float, optional
         With ``like_at``: up to this one a dislike. Ratings between both are left out; by default there are none.
     like, dislike : str, number or sequence of them, optional
@@ -88,6 +96,16 @@ class TableRules:
         metadata={
             "help": "Column of +1/-1, ratings or words, or its number [without it all are likes]."
         },
+    )
+    weight: str | None = field(
+        default=None,
+        metadata={
+            "help": "Column of weights of entries, such as counts, or its number [all are 1]."
+        },
+    )
+    weight_scale: WeightScale = field(
+        default="linear",
+        metadata={"help": "Scale of the weights: linear, or log1p for log(1 + number)."},
     )
     like_at: float | None = field(
         default=None, metadata={"help": "Threshold of ratings: the smallest that is a like."}
@@ -224,6 +242,8 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "row": _check_column,
     "column": _check_column,
     "value": _check_column,
+    "weight": _check_column,
+    "weight_scale": one_of(WeightScale),
     "like_at": check_rating,
     "dislike_at": check_rating,
     "like": _check_words,

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tribit.data.axis import AnyArray, Where, first_true
-from tribit.errors import InvalidInputError, InvalidTypeError
+from tribit.errors import InvalidInputError, InvalidTypeError, either, parameter
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 #: Scale of a column of weights: the numbers as they are, or ``log(1 + number)``, for counts.
@@ -44,12 +44,29 @@ def check_weights(weights: Any, n: int, where: Where, scale: str = "linear") -> 
     return np.asarray(SCALES[scale](numbers))
 
 
+def check_scale_is_used(scale: str, *, weighted: bool) -> None:
+    """Refuse a scale of weights where there are none."""
+    if scale != "linear" and not weighted:
+        raise InvalidInputError(
+            f"{parameter('weight_scale', scale)} is the scale of weights, and there are none; pass "
+            f"{parameter('weight')}, the name of their column{either(', or weights', '')}."
+        )
+
+
+def refuse_weights_on_cluster(weights: object) -> None:
+    """Refuse weights of entries on the workers of a cluster."""
+    if weights is not None:
+        raise InvalidInputError(
+            "Workers of a cluster sum entries without weights: leave out the weights, or fit without a client."
+        )
+
+
 def unless_equal_to_one(weights: Floats | None) -> Floats | None:
     """Return the weights, or None where each is 1."""
     return None if weights is None or (weights == 1.0).all() else weights
 
 
-def weights_at(weights: Floats | None, chosen: AnyArray) -> Floats | None:
+def weights_at(weights: Floats | None, chosen: AnyArray | slice) -> Floats | None:
     """Return the weights of some entries; None without weights."""
     return None if weights is None else weights[chosen]
 

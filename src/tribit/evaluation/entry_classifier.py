@@ -16,6 +16,7 @@ from tribit.data.ingest import entries_from_ids
 from tribit.data.labels import Duplicates
 from tribit.data.observations import Observations
 from tribit.data.rules import TableRules
+from tribit.data.weights import check_weights
 from tribit.errors import InvalidInputError, InvalidTypeError, TribitWarning, listed, warn
 
 __all__ = ["EntryClassifier"]
@@ -78,7 +79,7 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         super().set_params(**params)
         return self
 
-    def fit(self, X: object, y: object) -> Self:
+    def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Fit the model to labelled pairs.
 
         Parameters
@@ -87,6 +88,8 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Row and column of each entry: ids of any kind, positions among them.
         y : array-like of shape (n_entries,)
             Their labels, of two kinds.
+        sample_weight : array-like of shape (n_entries,), optional
+            Their weights, as in :class:`tribit.Observations`: the weights of a repeated pair are added up.
         """
         rows, columns = _pairs(X)
         given = np.asarray(y)
@@ -94,7 +97,13 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InvalidInputError(
                 f"y has the shape {given.shape} for {rows.size} pairs; give one label for each."
             )
-        classes, codes = np.unique(given, return_inverse=True)
+        where = "pair {}".format
+        weights = None
+        if sample_weight is not None:
+            weights = check_weights(sample_weight, rows.size, where)
+        counted = slice(None) if weights is None else weights > 0
+        classes = np.unique(given[counted])
+        codes = np.searchsorted(classes, given) if classes.size == 2 else classes
         if classes.size != 2:
             raise InvalidInputError(
                 f"y must have two different labels, got {classes.size} ({listed(classes.tolist())}); for likes alone "
@@ -104,9 +113,10 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             entries_from_ids(
                 rows,
                 columns,
-                (2 * codes.ravel() - 1).astype(np.int8),
+                (2 * codes - 1).astype(np.int8),
                 TableRules(duplicates=self.duplicates),
-                lambda position: f"pair {position}",
+                where,
+                weights,
             )
         )
         self.classes_ = classes

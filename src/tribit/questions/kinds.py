@@ -23,6 +23,7 @@ from tribit.data.observations import Observations, read_entries
 from tribit.data.reading import Reading, Records
 from tribit.data.records import DEFAULT_NAMES
 from tribit.data.tables import read_table
+from tribit.data.weights import weights_at
 from tribit.errors import (
     InvalidInputError,
     UnknownIdError,
@@ -296,8 +297,11 @@ def known_entries(
         return kept, len(entries) - here.size
     found = locate_records(recommender, given, unknown)
     labels = np.ones(given.rows.size, np.int8) if given.labels is None else given.labels
-    at = np.flatnonzero(found.kept)
-    checked = Checked(found.rows, found.columns, labels[found.kept].astype(np.int8), axes)
+    own = labels[found.kept].astype(np.int8)
+    weights = weights_at(given.weights, found.kept)
+    counted = slice(None) if weights is None else weights > 0
+    at = np.flatnonzero(found.kept)[counted]
+    checked = Checked(found.rows, found.columns, own, axes, weights=weights).at(counted)
     merged = merge_duplicates(checked, given.reading.duplicates, lambda n: given.where(int(at[n])))
     return Observations.from_checked(merged), int(np.sum(~found.kept))
 
@@ -354,7 +358,7 @@ def reading_for(recommender: FittedRecommender, **rules: Any) -> Reading:
         # Only a long table has such columns.
         given = {"layout": "long", **given}
     if given.get("layout") == "wide":
-        given = {"column": None, "value": None, **given}
+        given = {"column": None, "value": None, "weight": None, **given}
     # Words for likes replace a threshold, and a threshold replaces words.
     if given.keys() & {"like", "dislike"}:
         given = {"like_at": None, **given}

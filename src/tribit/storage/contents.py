@@ -72,6 +72,9 @@ ENTRIES = {
     "entries:columns": Tensor(("I32",), ("entries",)),
     "entries:labels": Tensor(("I8",), ("entries",)),
 }
+#: Their weights, where they have any.
+WEIGHTS = "entries:weights"
+WEIGHTS_OF_ENTRIES = {WEIGHTS: Tensor(("F64",), ("entries",))}
 RECORD = {"n_iter": COUNT, "converged": SWITCH, "stop_reason": TEXT, "objective": NUMBER}
 HEADER = {
     "format": Field(f"{FORMAT}", lambda value: type(value) is int and value == FORMAT),
@@ -255,6 +258,7 @@ def _check(header: dict[str, Any], described: Mapping[str, tuple[str, tuple[int,
         raise ValueError("a ranker needs the entries that it was fitted on")
     if header["entries"]:
         needed |= ENTRIES
+        optional |= WEIGHTS_OF_ENTRIES
     if header["ranker"]:  # which checks the shapes of its own
         for name, (_, shape) in described.items():
             if name.startswith(RANKER):
@@ -282,7 +286,9 @@ def _contents(header: dict[str, Any], tensors: Tensors, name: str) -> Contents:
         header["parameters"],
         fitted,
         FitRecord(**header["record"], history=history, found=found),
-        _entries([tensors[key] for key in ENTRIES], fitted.axes) if header["entries"] else None,
+        _entries([tensors.get(key) for key in (*ENTRIES, WEIGHTS)], fitted.axes)
+        if header["entries"]
+        else None,
         ranker if header["ranker"] else None,
         header["reading"],
         header["summary"],
@@ -304,6 +310,8 @@ def _tensors(contents: Contents, search: Search | None) -> Tensors:
         seen = contents.entries
         arrays = seen.counts[0].astype("<i4"), seen.columns.astype("<i4"), seen.labels
         tensors |= dict(zip(ENTRIES, arrays, strict=True))
+        if seen.weights is not None:
+            tensors[WEIGHTS] = seen.weights
     for name, array in (contents.ranker or {}).items():
         tensors[RANKER + name] = np.array(array, dtype=np.float64, order="C")
     return tensors
@@ -316,8 +324,8 @@ def _horizon(array: NDArray[Any]) -> Isotonic:
         raise ValueError("horizon must be a non-decreasing function between 0 and 1") from None
 
 
-def _entries(arrays: list[NDArray[Any]], axes: Axes) -> Observations:
-    counts, columns, labels = arrays
+def _entries(arrays: list[Any], axes: Axes) -> Observations:
+    counts, columns, labels, weights = arrays
     if counts.min(initial=0) < 0 or int(counts.sum(dtype=np.int64)) != columns.size:
         raise ValueError("entries:counts does not count the entries")
     rows = np.repeat(np.arange(counts.size), counts)
@@ -330,7 +338,11 @@ def _entries(arrays: list[NDArray[Any]], axes: Axes) -> Observations:
         raise ValueError("entries:labels holds other labels than 1 and -1")
     if not labels.size:
         raise ValueError("entries:labels is empty")
-    return Observations.from_checked(Checked(rows, columns, labels.astype(np.int8), axes))
+    if weights is not None and not (np.isfinite(weights) & (weights > 0)).all():
+        raise ValueError("entries:weights holds numbers that are not finite and above 0")
+    own = None if weights is None else np.array(weights, dtype=np.float64)
+    signs = labels.astype(np.int8)
+    return Observations.from_checked(Checked(rows, columns, signs, axes, weights=own))
 
 
 def _check_numbers(fitted: Fitted, history: NDArray[Any]) -> None:
