@@ -40,6 +40,7 @@ COMPARE = ["compare"]
 CASES = [
     *((FIT, words) for words in (
         "--like-at nan", "--dislike-at nan", "--like yes", "--dislike ,", "--missing drop",
+        "--weight item", "--weight-scale log",
         "--zeros maybe", "--delimiter x",
         "--decimal x", "--encoding klingon", "--format xls", "--gammas 0,1",
         "--duplicates all", "--max-size few", "--gammas 1 1 1", "--rho 2", "--rho many",
@@ -54,7 +55,7 @@ CASES = [
     )),
     *((command, words) for command in (PREDICT, EVALUATE, RECOMMEND, REPORT) for words in ("--max-size 10",)),
     *((command, words) for command in (EVALUATE, RECOMMEND, REPORT) for words in (
-        "--value item", "--like-at nan", "--dislike-at nan", "--duplicates all",
+        "--value item", "--weight item", "--like-at nan", "--dislike-at nan", "--duplicates all",
     )),
     *((command, words) for command in (RECOMMEND, EVALUATE) for words in (
         "-n 0", "--avoid-dislikes -1", "--level 2",
@@ -66,19 +67,19 @@ CASES = [
         "--guarantee all", "--guarantee rows", "--level 2", "--versus zoe", "--unknown maybe", "--random-state -1",
     )),
     *((UPDATE, words) for words in (
-        "--max-size 10", "--value item", "--like-at nan", "--dislike-at nan", "--duplicates all",
+        "--max-size 10", "--value item", "--weight item", "--like-at nan", "--dislike-at nan", "--duplicates all",
     )),
     *((command, words) for command in (PREDICT, EVALUATE, RECOMMEND, UPDATE, REPORT) for words in (
         "--delimiter x", "--decimal x", "--encoding klingon", "--format xls", "--missing drop",
-        "--layout tall", "--zeros maybe",
+        "--layout tall", "--zeros maybe", "--weight-scale log",
     )),
     *((command, words) for command in (EVALUATE, RECOMMEND, UPDATE, REPORT) for words in ("--like yes", "--dislike ,")),
     *((command, words) for command in NEW for words in (
-        "--value item", "--like-at nan", "--dislike-at nan", "--duplicates all", "--like yes", "--dislike ,",
+        "--value item", "--weight item", "--like-at nan", "--dislike-at nan", "--duplicates all", "--like yes", "--dislike ,",
     )),
     *((command, words) for command in NEW[1:] for words in (
         "--delimiter x", "--decimal x", "--encoding klingon", "--format xls", "--missing drop", "--layout tall",
-        "--zeros maybe", "--max-size 10",
+        "--zeros maybe", "--max-size 10", "--weight-scale log",
     )),
     *((command, "--unknown maybe") for command in (PREDICT, EVALUATE, RECOMMEND, REPORT)),
     (["explain", "model", "u1", "i1"], "--unknown skip"),

@@ -372,7 +372,11 @@ def test_zeros_of_a_wide_table(write):
         ("n,a,a\nu,1,1\n", {}, "has two columns 'a'"),
         ("n\nu\n", {}, "of row ids and others of values"),
         (WIDE, {"row": "who"}, "no column 'who' of row ids"),
-        (WIDE, {"column": "Alien"}, "column and value are for tables with an entry in each record"),
+        (
+            WIDE,
+            {"column": "Alien"},
+            "column, value and weight are for tables with an entry in each",
+        ),
         (",a\n,1\n", {}, "the id in column 'row' is empty"),
     ],
 )

@@ -50,7 +50,7 @@ class TableRules:
         Values are ratings: from this one up a like.
     weight : str, optional
         Name of the column of weights of a long table: numbers of at least 0, such as how often a song was played. An
-        entry of weight 2 counts as two entries, one of weight 0 is left out.
+        entry of weight 2 counts as two entries, one of weight 0 is left out. "none" is no column.
     weight_scale : {"linear", "log1p"}, default="linear"
         Weights are the numbers as they are, or ``log(1 + number)``: a confidence that grows slowly, for counts.
     dislike_at : float, optional
@@ -100,7 +100,7 @@ class TableRules:
     weight: str | None = field(
         default=None,
         metadata={
-            "help": "Column of weights of entries, such as counts, or its number [all are 1]."
+            "help": "Column of weights, such as counts, or its number; none for no weights [all are 1]."
         },
     )
     weight_scale: WeightScale = field(
@@ -242,7 +242,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "row": _check_column,
     "column": _check_column,
     "value": _check_column,
-    "weight": _check_column,
+    "weight": lambda name, value: None if value == "none" else _check_column(name, value),
     "weight_scale": one_of(WeightScale),
     "like_at": check_rating,
     "dislike_at": check_rating,
