@@ -75,7 +75,8 @@ CASES = [
     )),
     *((command, words) for command in (EVALUATE, RECOMMEND, UPDATE, REPORT) for words in ("--like yes", "--dislike ,")),
     *((command, words) for command in NEW for words in (
-        "--value item", "--weight item", "--like-at nan", "--dislike-at nan", "--duplicates all", "--like yes", "--dislike ,",
+        "--value item", "--weight item", "--like-at nan", "--dislike-at nan", "--duplicates all",
+        "--like yes", "--dislike ,",
     )),
     *((command, words) for command in NEW[1:] for words in (
         "--delimiter x", "--decimal x", "--encoding klingon", "--format xls", "--missing drop", "--layout tall",
