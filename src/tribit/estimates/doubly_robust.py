@@ -96,7 +96,7 @@ class RowSums:
         return np.asarray((self.seen >= MIN_CELLS) & (self.seen < self.cells))
 
     def estimates(self, weights: Array) -> Array:
-        """Return doubly robust estimates for weights of the predictions, within what the seen cells allow."""
+        """Return doubly robust estimates for weights of the predictions, within the bounds that seen cells set."""
         found = self.label - weights * (self.prediction - self.population)
         found = np.where(self.seen > 0, found, self.completed)
         return np.clip(found, self.known_likes, self.known_likes + 1 - self.known)

@@ -261,7 +261,13 @@ def _of_test_sets(recommender: Recommender, trial: Trial, entries: object, words
     """Return the comparison of two test sets of one model."""
     given = trial_on(recommender, entries, trial.unknown)
     first, second = (
-        Side(trial.scores, trial.ranker, trial.train, placed(each.held_out), each.held_out.rows)
+        Side(
+            trial.scores,
+            trial.ranker,
+            trial.train,
+            place_own_entries(each.held_out),
+            each.held_out.rows,
+        )
         for each in (trial, given)
     )
     sizes = [
@@ -310,7 +316,7 @@ def common_entries(
         raise InvalidInputError(
             "The other model knows the ids of no test entry: compare models of the same ids."
         )
-    ours, theirs = placed(trial.held_out).take(known), theirs.take(known)
+    ours, theirs = place_own_entries(trial.held_out).take(known), theirs.take(known)
     train, ranker = other.seen_, other.ranker_
     if trial.held_out_here and train is None:
         raise InvalidInputError(
@@ -335,7 +341,7 @@ def common_entries(
     return first, Side(scores, ranker, train, theirs, ours.rows)
 
 
-def placed(entries: Observations) -> PlacedEntries:
+def place_own_entries(entries: Observations) -> PlacedEntries:
     """Return entries in the rows and columns of a model by positions."""
     return PlacedEntries(entries.rows, entries.columns, entries.labels, entries.weights)
 

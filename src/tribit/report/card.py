@@ -61,8 +61,8 @@ def describe_like(reading: Reading, words: Wording, *, alone: bool) -> str:
         else:
             dislike = "a lower one"
     elif reading.like or reading.dislike:
-        text = f"{_listed(reading.like) or 'another value'}{column}"
-        dislike = _listed(reading.dislike) or "another value"
+        text = f"{_list_words(reading.like) or 'another value'}{column}"
+        dislike = _list_words(reading.dislike) or "another value"
     elif alone:
         text = f"a {words.row}-{words.column} pair in the table"
         return f"{text}{f' with +1, 1, yes or true{column}' if column else ''}; no dislike was observed"
@@ -72,7 +72,7 @@ def describe_like(reading: Reading, words: Wording, *, alone: bool) -> str:
     return f"{text}; a dislike is {dislike}{f'; {zeros}' if zeros else ''}"
 
 
-def _listed(given: Sequence[str] | None) -> str:
+def _list_words(given: Sequence[str] | None) -> str:
     some = [name_of(word) for word in given or ()]
     return ", ".join([*some[:MAX_WORDS], *(["..."] if len(some) > MAX_WORDS else [])])
 

@@ -261,10 +261,10 @@ def templates() -> Environment:
 
 def rounded_values(values: object) -> Any:
     """Return values for JSON: rounded numbers, None for NaN and infinities."""
-    return as_json_values(values, _rounded)
+    return as_json_values(values, _round)
 
 
-def _rounded(value: object) -> object:
+def _round(value: object) -> object:
     if not isinstance(value, float) or not math.isfinite(value):
         return finite_or_none(value)
     rounded = float(f"{value:.{N_DIGITS}g}")

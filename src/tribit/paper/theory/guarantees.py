@@ -394,12 +394,12 @@ def _rademacher(problem: MixtureProblem) -> float:
 
 
 def _bernstein(variance: float, size: float, tau: float) -> float:
-    """Return what a sum of independent terms exceeds with probability ``exp(-tau)`` at most."""
+    """Return the bound that a sum of independent terms exceeds with probability ``exp(-tau)`` at most."""
     return float(np.sqrt(2.0 * variance * tau) + size * tau / 3.0)
 
 
 def _klein_rio(mean: float, variance: float, size: float, tau: float) -> float:
-    """Return what a supremum exceeds its mean by with probability ``exp(-tau)`` at most (Klein and Rio 2005)."""
+    """Return the bound that a supremum exceeds with probability ``exp(-tau)`` at most (Klein and Rio 2005)."""
     total = variance + 2.0 * size * mean
     return float(0.5 * (3.0 * size * tau + np.sqrt(9.0 * size**2 * tau**2 + 8.0 * total * tau)))
 
