@@ -37,6 +37,7 @@ COMMANDS = [
     "explain",
     "similar",
     "positions",
+    "means",
     "export",
     "update",
     "report",

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import runpy
 import shlex
 from pathlib import Path
 
@@ -12,8 +13,12 @@ import typer
 
 from tribit import Recommender
 from tribit.cli import app, main
+from tribit.simulate import tables
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+#: Runs the examples of a page and compares their output.
+run_doctest = runpy.run_path(ROOT / "docs" / "_ext" / "run_examples.py")["run_doctest"]
 #: Commands that are not about a user's own file, and one that runs until it is stopped; they have tests of their own.
 ELSEWHERE = {"demo", "reproduce", "compare", "serve"}
 
@@ -49,11 +54,27 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def readme_folder(tmp_path_factory):
+    """Return a folder with the file that the README starts from, made as in the quickstart."""
+    folder = tmp_path_factory.mktemp("readme")
+    tables.ratings(random_state=0).to_csv(folder / "ratings.csv", index=False)
+    return folder
+
+
+def block_of_readme(language, start):
+    """Return the only block of the README in a language that has this start."""
+    (block,) = re.findall(
+        rf"^```{language}\n({re.escape(start)}.*?)^```$", README, re.DOTALL | re.MULTILINE
+    )
+    return block
+
+
 def commands():
     """Return the commands of the README's block."""
-    block = re.search(r"```console\n(\$ tribit fit .*?)```", README, re.DOTALL)[1]
-    typed = [line.removeprefix("$ tribit ") for line in block.splitlines() if line.startswith("$")]
-    return [each for each in typed if each.split()[0] not in ELSEWHERE]
+    lines = block_of_readme("console", "$ tribit ").splitlines()
+    assert all(line.startswith("$ tribit ") for line in lines)
+    return [line.removeprefix("$ tribit ") for line in lines]
 
 
 def run(text, capsys):
@@ -69,44 +90,80 @@ def records(path):
         return list(csv.DictReader(file))
 
 
+def pairs(path):
+    return {(each["user"], each["item"]) for each in records(path)}
+
+
+def assert_intervals_hold_probabilities(path):
+    for each in records(path):
+        assert float(each["lower"]) <= float(each["probability"]) <= float(each["upper"])
+
+
 @pytest.mark.usefixtures("short_trials")
-def test_the_readme_s_commands_lead_from_a_file_to_answers(folder, capsys, monkeypatch):
-    monkeypatch.chdir(folder)
+def test_the_readme_s_commands_lead_from_a_file_to_answers(readme_folder, capsys, monkeypatch):
+    monkeypatch.chdir(readme_folder)
     told = {}
     for command in commands():
         name = command.split()[0]
         told[name] = told.get(name, "") + run(command, capsys)
-    assert {"fit", "info", "evaluate", "predict", "recommend", "explain", "update"} <= told.keys()
-    assert "60 x 30" in told["info"]
+    asked = {"split", "fit", "info", "evaluate", "report", "predict", "complete"}
+    assert told.keys() == asked | {"recommend", "explain", "update"}
+    train, test = pairs(Path("train.csv")), pairs(Path("test.csv"))
+    assert not train & test
+    assert train | test == pairs(Path("ratings.csv"))
+    assert "150 x 80" in told["info"]
     assert "by the rate of likes minus that of dislikes" in told["info"]
     assert "like_at 4" in told["info"]
     measured = dict(re.findall(r"^ *(error rate|AUC) +([\d.]+)", told["evaluate"], re.MULTILINE))
     beside = re.search(r"row and column biases +error rate ([\d.]+)", told["evaluate"])[1]
     assert float(measured["error rate"]) < float(beside)
+    assert measured["error rate"] in told["report"]
+    scores = records(Path("scores.csv"))
+    assert pairs(Path("scores.csv")) == test
+    assert {each["basis"] for each in scores} == {"model"}
+    assert all(0 < float(each["probability"]) < 1 for each in scores)
+    full = records(Path("full.csv"))
+    assert (len(full), len(full[0])) == (150, 1 + 80)
+    assert "user3" in told["recommend"]
+    lists = records(Path("lists.csv"))
+    assert {each["user"] for each in lists} == {user for user, _ in test}
+    assert not (train | test) & pairs(Path("lists.csv"))
+    assert_intervals_hold_probabilities(Path("lists.csv"))
+    assert "liked" in told["explain"]
+    bundle = Recommender.load("model.tribit")
+    assert bundle.shape_ == (150, 80)
+    assert bundle.seen_.labels.size == len(train | test)
+
+
+def test_the_readme_s_python_prints_what_it_says(readme_folder, monkeypatch):
+    monkeypatch.chdir(readme_folder)
+    block = block_of_readme("python", ">>> from tribit import Recommender\n")
+    problems = run_doctest(block, {}, "README.md", 1)
+    assert not problems, problems[0]
+
+
+FIT = "fit ratings.csv --row user --column item --value stars --like-at 4"
+FIT += " --rank 2 --l2 1 --implicit-features no -q"
+
+
+def test_users_and_items_after_the_fit(folder, capsys, monkeypatch):
+    """They are predicted from the other side, folded in, and added by an update."""
+    monkeypatch.chdir(folder)
+    run(f"{FIT} -o grown.tribit", capsys)
+    assert "60 x 30" in run("info grown.tribit", capsys)
+    run("predict grown.tribit pairs.csv -o scores.csv", capsys)
     scores = records(folder / "scores.csv")
     assert [each["basis"] for each in scores] == ["model", "model", "column alone"]
     assert all(0 < float(each["probability"]) < 1 for each in scores)
-    assert "user3" in told["recommend"]
-    lists = records(folder / "lists.csv")
-    assert {each["user"] for each in lists} == {f"user{n}" for n in range(60, 65)}
-    seen = {(each["user"], each["item"]) for each in records(folder / "newcomers.csv")}
-    assert not seen & {(each["user"], each["item"]) for each in lists}
-    for each in lists:
-        assert float(each["lower"]) <= float(each["probability"]) <= float(each["upper"])
-    assert "liked" in told["explain"]
-    bundle = Recommender.load("model.tribit")
+    run("recommend grown.tribit --new newcomers.csv -o lists.csv", capsys)
+    lists = pairs(folder / "lists.csv")
+    assert {user for user, _ in lists} == {f"user{n}" for n in range(60, 65)}
+    assert not pairs(folder / "newcomers.csv") & lists
+    assert_intervals_hold_probabilities(folder / "lists.csv")
+    run("update grown.tribit today.csv -o grown.tribit", capsys)
+    bundle = Recommender.load("grown.tribit")
     assert bundle.shape_ == (65, 31)
     assert "item8" not in bundle.recommend(["user3"], 30).columns[0]
-
-
-@pytest.mark.usefixtures("short_trials")
-def test_the_readme_s_python_runs(folder, capsys, monkeypatch):
-    monkeypatch.chdir(folder)
-    block = re.search(r"```python\n(from tribit import Recommender.*?)```", README, re.DOTALL)[1]
-    exec(compile(block, "README.md", "exec"), {})
-    shown = capsys.readouterr().out
-    assert "row and column biases" in shown
-    assert "user3" in shown
 
 
 def examples():
@@ -125,8 +182,7 @@ def test_the_example_of_each_help_runs(name, folder, capsys, monkeypatch):
     monkeypatch.chdir(folder)
     bundle = folder / "example.tribit"
     if not bundle.exists():
-        fit = "fit ratings.csv -o example.tribit --row user --column item --value stars --like-at 4"
-        run(f"{fit} --rank 2 --l2 1 --implicit-features no -q", capsys)
+        run(f"{FIT} -o example.tribit", capsys)
     words = {"model.tribit": "example.tribit", "alice": "user3", "item7": "item8"}
     words |= {"rating": "stars"}
     typed = [words.get(word, word) for word in shlex.split(examples()[name])]

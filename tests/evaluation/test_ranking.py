@@ -3,6 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.stats import rankdata
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import ndcg_score
 
@@ -12,7 +13,7 @@ from tribit import (
     InvalidTypeError,
     Observations,
 )
-from tribit.evaluation.ranking import by_popularity, ranking_report
+from tribit.evaluation.ranking import by_popularity, popularity_percentiles, ranking_report
 from tribit.ranking import CandidateRanker
 
 SHAPE = (30, 17)
@@ -112,6 +113,13 @@ def test_a_column_without_entries_is_as_novel_as_one_of_a_single_row():
     )
     report = ranking_report(np.ones((4, 2)), train, hidden, 1)
     assert (report.novelty, report.coverage, report.popularity) == (2.0, 0.5, 0.25)
+
+
+@pytest.mark.parametrize("n_columns", [1, 2, 7, 1000])
+def test_percentiles_of_popularity_are_those_of_average_ranks(n_columns):
+    counts = np.random.default_rng(n_columns).integers(0, n_columns, n_columns)  # with ties
+    expected = (rankdata(counts) - 0.5) / n_columns
+    np.testing.assert_array_equal(popularity_percentiles(counts), expected)
 
 
 def test_popularity_is_the_number_of_training_likes():

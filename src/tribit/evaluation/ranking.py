@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from tribit.checks import check_count, check_fitted
 from tribit.data.axis import Positions, first_true
@@ -196,8 +195,14 @@ def _report(
         dislikes_per_like=disliked / found if found else None,
         coverage=np.unique(places).size / counts.size,
         novelty=float(np.mean(-np.log2(np.maximum(counts, 1) / n_rows)[places])),
-        popularity=float(np.mean(((rankdata(counts) - 0.5) / counts.size)[places])),
+        popularity=float(np.mean(popularity_percentiles(counts)[places])),
     )
+
+
+def popularity_percentiles(counts: Positions) -> NDArray[np.float64]:
+    """Return the percentile of each column by its number of entries, from 0 to 1; equal numbers have their mean."""
+    _, place, sizes = np.unique(counts, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(sizes) - 0.5 * sizes)[place] / counts.size)
 
 
 def ndcg_of_lists(labels: NDArray[np.int8], n_likes: Positions) -> NDArray[np.float64]:
