@@ -6,6 +6,8 @@ from scipy.special import expit
 
 from tribit import InvalidInputError, Observations
 from tribit.estimates import Groups, estimate_means
+from tribit.estimates.doubly_robust import prediction_weights, row_sums
+from tribit.estimates.item_response import fit_items
 from tribit.estimates.selection import modelled
 from tribit.estimates.whole_rows import Calibration
 
@@ -57,6 +59,19 @@ def test_rows_unlike_all_others_keep_their_coverage():
         mask[20:] = True
         hits.append(covers(estimate_means(observed(y, mask), random_state=seed), y.mean(axis=1)))
     assert np.mean(np.array(hits)[:, :20]) > 0.92
+
+
+def test_a_partly_seen_row_is_predicted_by_all_whole_rows():
+    mask = np.ones(Y.shape, bool)
+    mask[0] = MASK[0]
+    labels = observed(Y, mask).to_sparse()
+    items = fit_items(labels[1:], 2, np.random.default_rng(0))
+    p = items.predict(items.abilities(labels[:1]), labels[:1])
+    sums = row_sums(labels[:1], p, np.full(80, 1 / 80))
+    expected = sums.estimates(prediction_weights(sums))
+    assert estimate_means(observed(Y, mask), random_state=0).mean[0] == pytest.approx(
+        expected[0], abs=1e-5
+    )
 
 
 def test_the_mean_of_a_group_and_of_all_are_those_of_their_rows():

@@ -4,7 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit
 
-from tribit.estimates.item_response import Abilities, fit_items
+from tribit.estimates.item_response import Abilities, _curvatures, fit_items
 
 
 def simulated(n=60, m=40, share=0.5, seed=0):
@@ -67,3 +67,22 @@ def test_a_row_without_cells_is_predicted_by_the_prior():
     p = items.predict(items.abilities(nothing), nothing)
     assert np.array_equal(p[0], p[1])
     assert abs(p.mean() - (labels > 0).sum() / (labels != 0).sum()) < 0.05
+
+
+def test_sparse_and_dense_tables_have_the_same_curvatures():
+    """Empty columns beside a table make it so sparse that products are formed one at a time."""
+    _, labels = simulated()
+    narrow, wide = (
+        sp.csr_array(np.pad(labels, ((0, 0), (0, empty)))) for empty in (0, 50 * labels.shape[1])
+    )
+    items = fit_items(narrow, 2, np.random.default_rng(0))
+    abilities = items.abilities(narrow)
+    moments = np.pad(items.moments, ((0, 50 * labels.shape[1]), (0, 0), (0, 0)))
+    found = [_curvatures(each, abilities, moments[: each.shape[1]]) for each in (narrow, wide)]
+    assert np.allclose(found[0].data, found[1].data, rtol=1e-12)
+    f = np.column_stack([np.ones(60), abilities.means])
+    i, j = (places[7] for places in narrow.nonzero())
+    second = np.outer(f[i], f[i])
+    second[1:, 1:] += abilities.covariances[i]
+    s = np.sqrt((second * items.moments[j]).sum())
+    assert np.isclose(found[0].data[7], np.tanh(s / 2) / (2 * s))

@@ -12,7 +12,8 @@ cells that were, so that a row without unseen cells has an interval of width 0. 
     that are seen as a whole (:mod:`tribit.estimates.whole_rows`). It covers the means of rows like these on average.
 
 Predictions of a row are by an item response model of other rows (:mod:`tribit.estimates.item_response`): the rows are
-assigned to folds, and each fold is predicted by columns that were fitted without it.
+assigned to folds, and the partly seen rows of a fold are predicted by columns that were fitted without them. Whole rows
+need no predictions, so that they are in every fit.
 """
 
 from __future__ import annotations
@@ -181,7 +182,7 @@ class _Table:
     seen: NDArray[np.int64]
     folds: Positions
     draws: np.random.Generator
-    fitted: dict[int, Items | None] = field(default_factory=dict)
+    fitted: dict[tuple[int, bool], Items | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, entries: Observations, weights: Array, draws: np.random.Generator) -> _Table:
@@ -201,30 +202,33 @@ class _Table:
         """Whether some cells of a row are seen, and some are not."""
         return np.asarray((self.seen > 0) & ~self.is_whole)
 
-    def items(self, fold: int) -> Items | None:
-        """Return the columns, fitted on the rows of other folds; None where these have no cells."""
-        if fold not in self.fitted:
-            others = self.labels[np.flatnonzero((self.folds != fold) & (self.seen > 0))]
+    def items(self, fold: int, *, whole: bool) -> Items | None:
+        """Return the columns, fitted without the whole or the other rows of a fold; None where no cells are left."""
+        if (fold, whole) not in self.fitted:
+            is_left_out = (self.folds == fold) & (self.is_whole == whole)
+            others = self.labels[np.flatnonzero(~is_left_out & (self.seen > 0))]
             fitted = fit_items(others, RANK, self.draws) if others.nnz else None
-            self.fitted[fold] = fitted
-        return self.fitted[fold]
+            self.fitted[fold, whole] = fitted
+        return self.fitted[fold, whole]
 
-    def predictions(self, labels: sp.csr_array, fold: int) -> Array:
-        """Return predictions of rows by the columns of a fold."""
-        items = self.items(fold)
+    def predictions(self, labels: sp.csr_array, fold: int, *, whole: bool) -> Array:
+        """Return predictions of rows, whole or not, by the columns of a fold."""
+        items = self.items(fold, whole=whole)
         if items is None:
             return np.full(labels.shape, 0.5)
         return items.predict(items.abilities(labels), labels)
 
-    def sums(self, labels: sp.csr_array, rows: Positions, selection: Selection) -> RowSums:
-        """Return the sums of rows with these labels, predicted by the columns of their folds."""
+    def sums(
+        self, labels: sp.csr_array, rows: Positions, selection: Selection, *, whole: bool = False
+    ) -> RowSums:
+        """Return the sums of rows, whole or not, with these labels, predicted by the columns of their folds."""
         step = max(1, BLOCK_CELLS // labels.shape[1])
         order, parts = [np.zeros(0, dtype=np.intp)], []
         for fold in range(FOLDS):
             here = np.flatnonzero(self.folds[rows] == fold)
             for start in range(0, here.size, step):
                 block = here[start : start + step]
-                p = self.predictions(labels[block], fold)
+                p = self.predictions(labels[block], fold, whole=whole)
                 parts.append(row_sums(labels[block], p, self.weights, selection(rows[block])))
                 order.append(block)
         if not parts:
@@ -247,7 +251,7 @@ class _Table:
         kept = np.repeat(self.draws.choice(shares, rows.size), np.diff(labels.indptr))
         labels.data = np.where(self.draws.random(labels.nnz) < kept, labels.data, 0).astype(np.int8)
         labels.eliminate_zeros()
-        sums = self.sums(labels, rows, uniform)
+        sums = self.sums(labels, rows, uniform, whole=True)
         return calibrate(sums, self.known_likes[rows], whole.size)
 
     @property

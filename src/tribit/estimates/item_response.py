@@ -26,6 +26,7 @@ from scipy.special import expit, logit
 __all__ = ["Abilities", "Items", "fit_items"]
 
 Array = NDArray[np.floating[Any]]
+Positions = NDArray[np.integer[Any]]
 
 #: Most sweeps of a fit, fewest sweeps, and the relative change of the mean ability that ends it.
 MAX_SWEEPS, MIN_SWEEPS, TOLERANCE = 60, 16, 1e-4
@@ -35,6 +36,8 @@ SWEEPS_OF_FIRST_PRIORS = 3
 ROW_SWEEPS = 12
 #: Prior variances of one further column and row, so that no estimated variance is zero.
 COLUMN_JITTER, ROW_JITTER = 0.01, 0.05
+#: Cost of a product at a seen cell, relative to one of dense matrices, and cells of a block of these.
+SPARSE_COST, BLOCK_CELLS = 20, 2**20
 #: Least mean square of a score, where the curvature is 1/4.
 MIN_SQUARED_SCORE = 1e-12
 #: Variance of the first posteriors, and standard deviation of the second and later discriminations at the start.
@@ -196,12 +199,27 @@ def _start(labels: sp.csr_array) -> Array:
 
 def _curvatures(labels: sp.csr_array, abilities: Abilities, moments: Array) -> sp.csr_array:
     """Return ``omega`` at the seen cells."""
-    rows, columns = labels.nonzero()
-    of_rows, squares = _second_moments(abilities), np.zeros(rows.size)
-    for a, b in np.ndindex(moments.shape[1:]):  # one product at a time: the cells may be many
-        squares += of_rows[rows, a, b] * moments[columns, a, b]
+    of_rows, of_columns = _flat(_second_moments(abilities)), _flat(moments)
+    places = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr)), labels.indices
+    if labels.nnz * SPARSE_COST >= np.prod(labels.shape):
+        squares = _dense_products(of_rows, of_columns, places)
+    else:
+        squares = np.zeros(labels.nnz)
+        for each in range(of_rows.shape[1]):  # one product at a time: the cells may be many
+            squares += of_rows[places[0], each] * of_columns[places[1], each]
     s = np.sqrt(np.maximum(squares, MIN_SQUARED_SCORE))
     return sp.csr_array((np.tanh(s / 2) / (2 * s), labels.indices, labels.indptr), labels.shape)
+
+
+def _dense_products(of_rows: Array, of_columns: Array, places: tuple[Positions, ...]) -> Array:
+    """Return products of row and column vectors at some places, sorted by row, by way of all cells in blocks."""
+    step = max(1, BLOCK_CELLS // len(of_columns))
+    parts = []
+    for start in range(0, len(of_rows), step):
+        first, last = np.searchsorted(places[0], (start, start + step))
+        block = of_rows[start : start + step] @ of_columns.T
+        parts.append(block[places[0][first:last] - start, places[1][first:last]])
+    return np.concatenate(parts)
 
 
 def _update_abilities(items: Items, labels: sp.csr_array, omega: sp.csr_array) -> Abilities:
