@@ -139,6 +139,50 @@ def test_weights_of_columns_state_the_population():
         estimate_means(observed(Y, MASK), weights=np.full(80, -1.0))
 
 
+def test_each_row_may_have_a_population_of_its_own():
+    """The mean over 40 of the columns, others for each row, is that of the same weights for all rows."""
+    rng = np.random.default_rng(8)
+    population = np.array([rng.permutation(80) < 40 for _ in EACH]) * 1.0
+    found = estimate_means(observed(Y, MASK), weights=population, random_state=0)
+    truth = (Y * population).sum(axis=1) / 40
+    assert found.seen.tolist() == (MASK & (population > 0)).sum(axis=1).tolist()
+    assert np.mean(covers(found, truth)) > 0.85
+    for row in (0, 1):  # the columns are fitted on the same cells
+        one = estimate_means(observed(Y, MASK), weights=population[row], random_state=0)
+        assert found.plain[row] == one.plain[row]
+        assert found.effective[row] == pytest.approx(one.effective[row])
+        assert found.mean[row] == pytest.approx(one.mean[row], abs=0.03)
+    with pytest.raises(InvalidInputError, match="weights has the shape"):
+        estimate_means(observed(Y, MASK), weights=np.ones((3, 80)))
+    population[4] = 0
+    with pytest.raises(InvalidInputError, match="one of them above 0"):
+        estimate_means(observed(Y, MASK), weights=population)
+
+
+def test_weights_of_entries_are_refused():
+    seen = observed(Y, MASK)
+    with pytest.raises(InvalidInputError, match="counts each cell once, but these entries have"):
+        estimate_means(seen.with_weights(np.full(len(seen), 2.0)))
+
+
+def test_another_level_needs_no_other_estimate():
+    y = np.vstack([Y, Y[:, ::-1]])
+    mask = np.random.default_rng(3).random(y.shape) < 0.3
+    mask[30:90] = True
+    for guarantee in ("row", "rows"):
+        found, expected = (
+            estimate_means(observed(y, mask), guarantee=guarantee, level=level, random_state=0)
+            for level in (0.95, 0.8)
+        )
+        again = found.at_level(0.8)
+        assert np.array_equal(again.mean, expected.mean)
+        assert np.array_equal(again.lower, expected.lower)
+        assert np.array_equal(again.upper, expected.upper)
+        assert (again.level, again.name) == (0.8, "row")
+    with pytest.raises(InvalidInputError, match="level must be in"):
+        found.at_level(1)
+
+
 def test_selected_cells_need_their_probabilities():
     """Columns with many +1 are seen more often: the plain share is far off, and both ways to know q are not."""
     rng = np.random.default_rng(5)

@@ -117,19 +117,19 @@ def row_sums(labels: sp.csr_array, p: Array, weights: Array, q: Array | None = N
         Labels +1 and -1 at the seen cells.
     p : array of shape (n, d2)
         Predictions; that of a seen cell does not use its label.
-    weights : array of shape (d2,)
-        Weights ``a_j`` of the columns, which sum to 1.
+    weights : array of shape (d2,) or (n, d2)
+        Weights ``a_j`` of the columns, which sum to 1 (in each row).
     q : array of shape (n, d2), optional
         Probabilities of being seen; by default the share of seen cells, the same for all cells of a row.
     """
-    n, m = p.shape
+    weights = np.broadcast_to(weights, p.shape)
     dense = labels.toarray()
     counted = weights > 0
     mask = (dense != 0) & counted
     y = (dense > 0).astype(np.float64)
-    seen, cells = mask.sum(axis=1).astype(np.float64), float(counted.sum())
-    share = np.maximum(seen, 1) / cells
-    q = np.broadcast_to(share[:, None], (n, m)) if q is None else q
+    seen, cells = (each.sum(axis=1).astype(np.float64) for each in (mask, counted))
+    if q is None:
+        q = np.broadcast_to((np.maximum(seen, 1) / cells)[:, None], p.shape)
     inverse = np.where(mask, weights / q, 0.0)
     total = np.where(seen > 0, inverse.sum(axis=1), 1.0)
     label, prediction = (np.sum(inverse * each, axis=1) / total for each in (y, p))
@@ -141,19 +141,19 @@ def row_sums(labels: sp.csr_array, p: Array, weights: Array, q: Array | None = N
     noise = weights**2 * (1 - q) / q
     return RowSums(
         seen=seen,
-        cells=np.full(n, cells),
-        known=mask @ weights,
-        known_likes=(mask * y) @ weights,
+        cells=cells,
+        known=(mask * weights).sum(axis=1),
+        known_likes=(mask * y * weights).sum(axis=1),
         effective=np.where(
             seen > 0, total**2 / np.where(seen > 0, (inverse**2).sum(axis=1), 1.0), 0.0
         ),
         label=label,
         prediction=prediction,
-        completed=np.where(mask, y, p) @ weights,
-        population=p @ weights,
+        completed=(np.where(mask, y, p) * weights).sum(axis=1),
+        population=(p * weights).sum(axis=1),
         products=np.stack([(shares * each).sum(axis=1) for each in products], axis=1),
         unit=unit / total**2,
-        mass=_histogram(p, np.broadcast_to(weights, p.shape)),
+        mass=_histogram(p, weights),
         noise=_histogram(p, noise),
         noise_of_noise=_histogram(p, noise**2 / q),
     )

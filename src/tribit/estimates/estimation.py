@@ -97,9 +97,10 @@ def estimate_means(
     Parameters
     ----------
     entries : Observations
-        The seen cells; +1 counts as 1 and -1 as 0.
-    weights : array of shape (d2,), optional
-        Weights of the columns, not negative; by default all the same. A mean is over columns with a weight above 0.
+        The seen cells, without weights; +1 counts as 1 and -1 as 0.
+    weights : array of shape (d2,) or (d1, d2), optional
+        Weights of the columns (in each row), not negative; by default all the same. A mean is over the columns with a
+        weight above 0.
     groups : Groups, optional
         Groups of rows, each with the mean of its rows' means; by default every row by itself.
     q : {"uniform", "modelled"} or array of shape (d1, d2), default="uniform"
@@ -123,7 +124,12 @@ def estimate_means(
     n = entries.shape[0]
     if groups is None:
         groups = Groups(entries.axes.rows.names(np.arange(n)), np.arange(n))
-    a = _shares(weights, entries.shape[1])
+    if entries.weights is not None:
+        raise InvalidInputError(
+            "A mean counts each cell once, but these entries have weights; pass entries without weights "
+            f"(with_weights(None)), and weights of whole columns as {parameter('weights')}."
+        )
+    a = _shares(weights, entries.shape)
     draws = generator(random_state)
     with single_threaded_blas():
         table = _Table.of(entries, a, draws)
@@ -142,14 +148,20 @@ def estimate_means(
         return _means(table, curve, groups, level, calibration)
 
 
-def _shares(weights: Array | None, size: int) -> Array:
-    """Return weights of the columns that sum to 1."""
-    weights = np.ones(size) if weights is None else np.asarray(weights, dtype=np.float64)
-    if not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
+def _shares(weights: Array | None, shape: tuple[int, int]) -> Array:
+    """Return weights of the columns that sum to 1 in each row, of shape (1 or d1, d2)."""
+    weights = np.ones(shape[1]) if weights is None else np.asarray(weights, dtype=np.float64)
+    if weights.shape not in {shape[1:], shape}:
+        raise InvalidInputError(
+            f"{parameter('weights')} has the shape {weights.shape}; pass one for each column, or an array of shape "
+            f"{shape}."
+        )
+    weights = np.atleast_2d(weights)
+    if not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any(axis=1).all():
         raise InvalidInputError(
             "The weights of a mean must be finite and not negative, and one of them above 0."
         )
-    return np.asarray(weights / weights.sum())
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def _selection(q: Array | str, table: _Table) -> Selection:
@@ -169,17 +181,24 @@ class _Table:
     ----------
     labels : sparse array of shape (d1, d2)
         Labels +1 and -1 at the seen cells.
-    weights : array of shape (d2,)
-        Weights of the columns, which sum to 1.
-    seen : array of shape (d1,)
-        Numbers of seen cells in columns with a weight.
+    weights : array of shape (1, d2) or (d1, d2)
+        Weights of the columns (in each row), which sum to 1.
+    cells, seen : array of shape (d1,)
+        Numbers of cells and of seen cells in columns with a weight.
+    known_likes : array of shape (d1,)
+        Sums of the weights of the columns with a seen +1; the mean of a whole row.
+    likes : array of shape (d1,)
+        Numbers of seen +1 in columns with a weight.
     folds : array of shape (d1,)
         The fold of each row.
     """
 
     labels: sp.csr_array
     weights: Array
+    cells: NDArray[np.int64]
     seen: NDArray[np.int64]
+    known_likes: Array
+    likes: Array
     folds: Positions
     draws: np.random.Generator
     fitted: dict[tuple[int, bool], Items | None] = field(default_factory=dict)
@@ -187,15 +206,24 @@ class _Table:
     @classmethod
     def of(cls, entries: Observations, weights: Array, draws: np.random.Generator) -> _Table:
         labels = entries.to_sparse()
-        counted = weights > 0
-        seen = np.asarray((labels != 0) @ counted.astype(np.int64))
-        folds = balanced_fold_numbers(seen == counted.sum(), FOLDS, draws)
-        return cls(labels, weights, seen, folds, draws)
+        n = labels.shape[0]
+        rows = np.repeat(np.arange(n), np.diff(labels.indptr))
+        of_cells = np.broadcast_to(weights, labels.shape)[rows, labels.indices]
+        counted, is_like = of_cells > 0, labels.data > 0
+
+        def total(values: Array | Bools) -> Array:
+            return np.bincount(rows, values, n).astype(np.float64)
+
+        cells = np.broadcast_to(np.count_nonzero(weights, axis=1), n)
+        seen = total(counted).astype(np.int64)
+        folds = balanced_fold_numbers(seen == cells, FOLDS, draws)
+        likes = total(counted & is_like)
+        return cls(labels, weights, cells, seen, total(of_cells * is_like), likes, folds, draws)
 
     @property
     def is_whole(self) -> Bools:
         """Whether all cells of a row are seen."""
-        return np.asarray(self.seen == np.count_nonzero(self.weights))
+        return np.asarray(self.seen == self.cells)
 
     @property
     def is_free(self) -> Bools:
@@ -229,11 +257,12 @@ class _Table:
             for start in range(0, here.size, step):
                 block = here[start : start + step]
                 p = self.predictions(labels[block], fold, whole=whole)
-                parts.append(row_sums(labels[block], p, self.weights, selection(rows[block])))
+                weights = np.broadcast_to(self.weights, self.labels.shape)[rows[block]]
+                parts.append(row_sums(labels[block], p, weights, selection(rows[block])))
                 order.append(block)
         if not parts:
             empty = sp.csr_array((0, labels.shape[1]), dtype=np.int8)
-            return row_sums(empty, np.zeros(empty.shape), self.weights)
+            return row_sums(empty, np.zeros(empty.shape), np.zeros(empty.shape))
         return RowSums.concatenate(parts).take(np.argsort(np.concatenate(order)))
 
     def calibrate(self, shares: Array) -> Calibration | None:
@@ -254,16 +283,6 @@ class _Table:
         sums = self.sums(labels, rows, uniform, whole=True)
         return calibrate(sums, self.known_likes[rows], whole.size)
 
-    @property
-    def known_likes(self) -> Array:
-        """Sums of the weights of the columns with a seen +1; the mean of a whole row."""
-        return np.asarray((self.labels > 0) @ self.weights)
-
-    @property
-    def likes(self) -> Array:
-        """Numbers of seen +1, in columns with a weight."""
-        return np.asarray((self.labels > 0) @ (self.weights > 0).astype(np.float64))
-
 
 @dataclass(frozen=True, eq=False)
 class _Sets:
@@ -273,6 +292,8 @@ class _Sets:
     ----------
     curve : Curve
         The partly seen rows, each group with weights that sum to 1.
+    estimates : array of shape (g,)
+        The mean of these rows in each group.
     free, unseen : array of shape (g,)
         Share of partly seen rows, and of rows without seen cells, in each group.
     exact, guess : array of shape (g,)
@@ -280,13 +301,18 @@ class _Sets:
     """
 
     curve: Curve
+    estimates: Array
     free: Array
     unseen: Array
     exact: Array
     guess: Array
 
     @classmethod
-    def of(cls, table: _Table, curve: Curve, of_rows: Positions, shares: Array) -> _Sets:
+    def of(
+        cls, table: _Table, curve: Curve, estimates: Array, of_rows: Positions, shares: Array
+    ) -> _Sets:
+        """Return the sets by curve and estimates of partly seen rows, and by the share of each row in its group."""
+
         def total(values: Array, rows: Positions) -> Array:
             return np.bincount(of_rows[rows], shares[rows] * values, n).astype(np.float64)
 
@@ -300,8 +326,10 @@ class _Sets:
         free, unseen = (total(np.ones(each.size), each) for each in (rows, empty))
         guess = table.sums(table.labels[empty], empty, uniform).completed
         within = of_rows[rows]
+        of_sets = curve.of_sets(inside, within, shares[rows] / free[within], n)
         return cls(
-            curve.of_sets(inside, within, shares[rows] / free[within], n),
+            of_sets,
+            np.clip(np.bincount(within, of_sets.shares * estimates[inside], n), *of_sets.bounds),
             free,
             unseen,
             total(table.known_likes[whole], whole),
@@ -311,11 +339,11 @@ class _Sets:
     @property
     def means(self) -> Array:
         """The estimates."""
-        return self.free * self.curve.estimates + self.exact + self.guess
+        return self.free * self.estimates + self.exact + self.guess
 
     def limits(self, z: float) -> tuple[Array, Array]:
         """Return the limits for a quantile of the standardised error."""
-        low, high = self.curve.limits(z)
+        low, high = self.curve.limits(z, self.estimates)
         return self.free * low + self.exact, self.free * high + self.exact + self.unseen
 
 
@@ -332,20 +360,17 @@ def _means(
 
     shares = np.zeros(n)
     shares[rows] = 1 / np.bincount(of, minlength=size)[of]
-    sets = _Sets.of(table, curve, of_rows, shares)
-    mean, limits = sets.means, sets.limits
-    low, high = limits(normal_quantile(level))
+    estimates, quantile = curve.estimates, normal_quantile
+    if calibration is not None:
+        estimates, quantile = calibration.estimates(curve), calibration.quantile
+    sets = _Sets.of(table, curve, estimates, of_rows, shares)
     free = np.flatnonzero(table.is_free)
-    effective, has_weight = np.full(n, 1 / (table.weights**2).sum()), np.zeros(n)
+    effective = np.broadcast_to(1 / (table.weights**2).sum(axis=1), n).copy()
+    has_weight = np.zeros(n)
     effective[free], has_weight[free] = curve.sums.effective, curve.weights > 0
     any_free = total(table.is_free) > 0
     basis = np.where(total(has_weight) > 0, "predictions", "plain").astype(object)
     if calibration is not None:
-        estimates = np.clip(calibration.estimates(curve), *curve.bounds)
-        limits_of_rows = curve.limits(calibration.quantile(level), estimates)
-        asked = of_rows[free] >= 0
-        for to, values in zip((mean, low, high), (estimates, *limits_of_rows), strict=True):
-            to[of_rows[free[asked]]] = values[asked]
         basis[any_free] = "whole rows"
     seen = total(table.seen)
     basis[~any_free] = "complete"
@@ -357,13 +382,13 @@ def _means(
         plain = total(table.likes) / seen
     return Means(
         groups.ids,
-        mean,
-        low,
-        high,
+        sets.means,
+        *sets.limits(quantile(level)),
         seen.astype(np.int64),
         np.divide(total(informed) ** 2, noise, out=np.zeros(size), where=noise > 0),
         plain,
         basis,
         level=level,
-        limits_at=limits if calibration is None else None,
+        limits_at=sets.limits,
+        quantile=quantile,
     )

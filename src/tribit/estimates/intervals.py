@@ -35,7 +35,7 @@ MAX_NORMAL = 9.0
 #: Least variance that is divided by.
 TINY = np.finfo(np.float64).tiny
 #: Least ratio of variances of all rows, and least share of that in a row's own.
-MIN_COMMON_RATIO, MIN_SHARE_OF_COMMON = 0.9, 0.5
+MIN_COMMON_RATIO, MIN_SHARE_OF_COMMON = 0.75, 0.5
 #: Least variance of ratios between rows, and what is added to the variances that weight it.
 MIN_VARIANCE_OF_RATIOS, WEIGHT_VARIANCE = 0.01, 0.05
 
@@ -99,10 +99,10 @@ class Curve:
         at = self._root(lambda mean, _: mean - found)
 
         def below(mean: Array, variance: Array) -> Array:
-            return mean - found + z * np.sqrt(variance)
+            return mean - found + z * np.sqrt(np.maximum(variance, TINY))
 
         def above(mean: Array, variance: Array) -> Array:
-            return mean - found - z * np.sqrt(variance)
+            return mean - found - z * np.sqrt(np.maximum(variance, TINY))
 
         low = self._means(self._root(below, high=at))
         high = self._means(self._root(above, low=at))

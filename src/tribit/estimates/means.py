@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tribit.answers import Answer, check_headings
+from tribit.checks import check_between
 from tribit.data.axis import AnyArray
 from tribit.errors import InvalidInputError, parameter
-from tribit.estimates.intervals import difference_limits, simultaneous_quantile
+from tribit.estimates.intervals import difference_limits, normal_quantile, simultaneous_quantile
 
 __all__ = ["Means"]
 
@@ -40,6 +41,10 @@ class Means(Answer):
         "whole rows" (calibrated on these), or "none" (no cell is seen: the limits are 0 and 1).
     level : float
         Level of the intervals.
+    limits_at : callable, optional
+        The limits for a quantile of the standardised error.
+    quantile : callable
+        The quantile for a level.
     name : str
         Heading of the ids.
     further : dict
@@ -65,6 +70,7 @@ class Means(Answer):
     basis: AnyArray
     level: float
     limits_at: Callable[[float], tuple[Array, Array]] | None = None
+    quantile: Callable[[float], float] = normal_quantile
     name: str = "row"
     further: dict[str, AnyArray] | None = None
 
@@ -89,12 +95,32 @@ class Means(Answer):
             "width": f"{np.mean(self.upper - self.lower):.4f} on average, level {self.level:g}",
         }
 
+    def at_level(self, level: float) -> Means:
+        """Return the same means with intervals of another level.
+
+        Examples
+        --------
+        >>> from tribit import Observations
+        >>> from tribit.estimates import estimate_means
+        >>> seen = Observations.from_matrix([[1, 1, -1, 0], [1, 0, -1, -1], [1, 1, 1, 1]])
+        >>> means = estimate_means(seen, level=0.95, random_state=0)
+        >>> bool(means.at_level(0.5).upper[0] < means.upper[0])
+        True
+        """
+        level = check_between("level", level, 0, 1, ends="()")
+        low, high = self._limits(self.quantile(level))
+        return replace(self, lower=low, upper=high, level=level, further=None)
+
     def ranks(self) -> dict[str, NDArray[np.int64]]:
         """Return ``rank_lower`` and ``rank_upper``: the best and the worst rank of each mean, 1 for the largest.
 
         With the probability ``level`` all true ranks are between these at once. Means are compared in pairs, at the
         quantile of Tukey and Kramer for all pairs; those of different rows are taken for independent.
         """
+        if (self.basis == "whole rows").any():
+            raise InvalidInputError(
+                f"Ranks need intervals of single rows: pass {parameter('guarantee', 'row')}."
+            )
         low, high = self._limits(simultaneous_quantile(self.level, len(self)))
         found = (self.mean[:, None], low[:, None], high[:, None])
         other = (self.mean[None, :], low[None, :], high[None, :])
@@ -121,7 +147,5 @@ class Means(Answer):
 
     def _limits(self, z: float) -> tuple[Array, Array]:
         if self.limits_at is None:
-            raise InvalidInputError(
-                f"Ranks need intervals of single rows: pass {parameter('guarantee', 'row')}."
-            )
+            raise InvalidInputError("These means have no intervals of other levels.")
         return self.limits_at(z)
