@@ -19,7 +19,7 @@ from tribit.model.factors import Factors
 from tribit.model.links import Link
 from tribit.model.risks import tri
 from tribit.paper.theory import MixtureProblem, mask_deviation, optimality_gap, tri_bound
-from tribit.selection.mixtures import mixture
+from tribit.selection.gammas import mixture
 from tribit.solvers import Newton
 from tribit.solvers.augmented_lagrangian import AugmentedLagrangian
 from tribit.solvers.loop import Stopping

@@ -90,7 +90,7 @@ public_modules = [
     "tribit.ranking.lists",
     "tribit.model.spec",
     "tribit.simulate.sampling",
-    "tribit.selection.mixtures",
+    "tribit.selection.gammas",
     "tribit.simulate",
     "tribit.simulate.tables",
     "tribit.solvers",
@@ -121,7 +121,7 @@ internal_names = [
     "tribit.errors.warn",
     "tribit.errors.with_mentions",
     "tribit.propensity.unknown_name_error",
-    "tribit.selection.mixtures.Mixtures",
+    "tribit.selection.gammas.proposed_shares",
 ]
 example_pages = [
     "quickstart.md",

@@ -13,7 +13,7 @@ from matplotlib import pyplot
 
 from tribit import BinaryMatrixCompletion, Logistic
 from tribit.paper.theory import MixtureProblem, first_order_price, tri_bound
-from tribit.selection.mixtures import mixture
+from tribit.selection.gammas import mixture
 from tribit.simulate import low_rank_target, observe, quantise
 from tribit.solvers import AugmentedLagrangian
 

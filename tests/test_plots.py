@@ -8,7 +8,7 @@ from tribit import InvalidInputError, plots
 from tribit.model.spec import ModelSpec
 from tribit.plots import imputed_shares
 from tribit.selection import Candidate, Search
-from tribit.selection.mixtures import mixture
+from tribit.selection.gammas import mixture
 
 DENSITY = 0.1
 

@@ -64,7 +64,7 @@ def search(found: Search) -> Any:
     """Draw the score of each candidate of a search, in order, and its mixture on the simplex.
 
     A mixture imputes the share ``t = h / (h + density (1 - h))`` of its labels, with ``h = g_PU + g_NU``
-    (:func:`tribit.selection.mixtures.mixture`). A small h has a large effect in a sparse
+    (:func:`tribit.selection.gammas.mixture`). A small h has a large effect in a sparse
     matrix. So the axes are
 
         1 - t  observed signs,    t g_PU / h  imputed as dislikes,    t g_NU / h  imputed as likes,

@@ -8,7 +8,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 from tribit.model.risks import tri
-from tribit.selection.mixtures import imputed_share, mixture
+from tribit.selection.gammas import imputed_share, mixture
 
 
 def held_out(slope=1.0, seed=0, n=400):

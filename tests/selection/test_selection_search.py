@@ -9,10 +9,19 @@ from selection_data import low_rank, observed, telling_mask
 from tribit.backends import Arithmetic
 from tribit.model.links import Logistic
 from tribit.model.spec import CHOOSABLE, ModelSpec
-from tribit.selection import Budget, Candidate, Options, Search, SearchSpace, choose, mixtures
+from tribit.selection import (
+    Budget,
+    Candidate,
+    Options,
+    Search,
+    SearchSpace,
+    choose,
+    gammas,
+    mixtures,
+)
 from tribit.selection import trials as trials_module
 from tribit.selection.folds import make_folds
-from tribit.selection.mixtures import mixture
+from tribit.selection.gammas import mixture
 from tribit.selection.stages import REFINED_WITHIN
 from tribit.selection.trials import Trials
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
@@ -246,30 +255,33 @@ def test_of_two_that_are_nearly_the_same_the_simpler_is_chosen():
     assert trials.choice is trials.candidates[0]
 
 
-@pytest.mark.parametrize(("said", "used"), [(0.2, 0.2), (0.0, 0.05), (0.9, 0.5)])
+@pytest.mark.parametrize("said", [0.2, 0.0, 0.9])
 @pytest.mark.usefixtures("short_trials")
-def test_the_first_mixture_is_the_rule_s_within_limits(monkeypatch, said, used):
+def test_the_mixtures_near_pn_are_those_that_the_rule_proposes(monkeypatch, said):
     asked = []
 
     def rule(probabilities, labels, weights):
         asked.append((probabilities, labels, weights))
         return said
 
-    monkeypatch.setattr(mixtures, "imputed_share", rule)
+    monkeypatch.setattr(gammas, "imputed_share", rule)
     search = chosen()
     ((probabilities, labels, weights),) = asked
     assert probabilities.size == labels.size == weights.size == search.n_held_out
     before = [c.score for c in search.candidates if not c.settings.uses_unobserved]
     losses = -np.log(np.where(labels > 0, probabilities, 1 - probabilities))
-    found = np.average(losses, weights=weights)
+    loss = np.average(losses, weights=weights)
     # Of the best without one, but for wider ones that are not clearly better.
-    assert any(found == pytest.approx(score) for score in before)
-    assert found < min(before) * (1.0 + REFINED_WITHIN)
-    first = next(c.settings for c in search.candidates if 0.0 < c.settings.gammas[0] < 1.0)
+    assert any(loss == pytest.approx(score) for score in before)
+    assert loss < min(before) * (1.0 + REFINED_WITHIN)
+    tried = [c.settings.gammas for c in search.candidates if 0.0 < c.settings.gammas[0] < 1.0]
     # For the density of all observed entries: a fold has fewer, and imputes the same share.
     seen = make_folds(observed(A), None, np.random.default_rng(0))[0].train
-    wanted = mixture(used, observed(A).density, seen.n_likes / seen.n_observed)
-    np.testing.assert_allclose(first.gammas, wanted)
+    shares = (said, said / 3) if said else ()
+    wanted = [mixture(t, observed(A).density, seen.n_likes / seen.n_observed) for t in shares]
+    assert len(dict.fromkeys(tried)) == len(wanted)
+    for found, expected in zip(dict.fromkeys(tried), wanted, strict=True):
+        np.testing.assert_allclose(found, expected)
 
 
 @pytest.mark.usefixtures("short_trials")

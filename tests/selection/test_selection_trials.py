@@ -25,7 +25,7 @@ from tribit.randomness import fold_numbers
 from tribit.selection import folds as parts
 from tribit.selection import trials as module
 from tribit.selection.folds import make_folds, spec_for_fold
-from tribit.selection.mixtures import mixture
+from tribit.selection.gammas import mixture
 from tribit.selection.problem import warm_start
 from tribit.selection.trials import (
     Options,

@@ -26,13 +26,13 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.checks import check_between, check_field, is_number
+from tribit.checks import check_between, check_field, check_positive, is_number
 from tribit.errors import InvalidInputError, InvalidTypeError, parameter
 from tribit.model.factors import Factors
 from tribit.model.label_noise import LabelNoise
-from tribit.model.links import Link, as_link
+from tribit.model.links import Link, Logistic, as_link, supremum
 
-__all__ = ["Missingness", "Risk", "doubly_robust", "nu", "pn", "pnu", "pu", "punu", "tri"]
+__all__ = ["Missingness", "Risk", "doubly_robust", "nu", "pn", "pnu", "pu", "punu", "t_max", "tri"]
 
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]
@@ -466,3 +466,47 @@ def _check_probabilities(rho: object, rows: Integers, columns: Integers) -> Floa
             "every probability of being unobserved must be in [0, 1)."
         )
     return values
+
+
+def t_max(rho: float, g: float, alpha: float, link: str | Link = "probit") -> float:
+    """Return the largest ``t``, at most 1, up to which the loss of every entry is convex on ``[-alpha, alpha]``.
+
+    With ``r = l''(x, -1) / l''(x, +1)``, an observed like is convex if ``r <= (1 - t g rho) / (t (1 - g) rho)`` and an
+    observed dislike if ``1 / r <= (1 - t (1 - g) rho) / (t g rho)``: ``t`` is at most ``1 / (rho (g + (1 - g) sup r))``
+    and ``1 / (rho (1 - g + g sup 1 / r))``. The logistic link has ``r = 1``, and 1 is returned.
+
+    Parameters
+    ----------
+    rho : float
+        Probability that an entry is unobserved.
+    g : float
+        The imputed label, in [0, 1].
+    alpha : float
+        Bound of the entries.
+    link : str or Link, default="probit"
+        The link.
+
+    Examples
+    --------
+    >>> from tribit import Probit
+    >>> from tribit.model.risks import t_max
+    >>> print(f"{t_max(0.85, 0.5, alpha=1.0, link=Probit(0.1)):.0e}")  # experiment 1 of the paper
+    2e-21
+    >>> round(t_max(0.85, 0.5, alpha=0.15, link=Probit(0.1)), 2)
+    0.5
+    >>> t_max(0.85, 0.5, alpha=1.0, link="logistic")
+    1.0
+    """
+    link, rho = as_link(link), check_rho(rho)
+    g, alpha = check_between("g", g, 0.0, 1.0), check_positive("alpha", alpha)
+    if isinstance(link, Logistic) or rho == 0.0:
+        return 1.0
+    with np.errstate(divide="ignore"):
+        like = supremum(lambda x: link.second(x, -1) / link.second(x, 1), alpha)
+        dislike = supremum(lambda x: link.second(x, 1) / link.second(x, -1), alpha)
+    # 0 times infinity is 0: a risk that never imputes a label is not bent by it.
+    most = [
+        rho * (own + (other * ratio if other else 0.0))
+        for own, other, ratio in ((g, 1.0 - g, like), (1.0 - g, g, dislike))
+    ]
+    return min(1.0, *(1.0 / each for each in most if each > 0.0))

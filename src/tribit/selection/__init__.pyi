@@ -1,5 +1,7 @@
 """The public names of the search; ``__init__.py`` reads them from here."""
 
+from .gammas import SuggestedGammas as SuggestedGammas
+from .gammas import suggest_gammas as suggest_gammas
 from .record import Average as Average
 from .record import Candidate as Candidate
 from .record import Search as Search

@@ -159,7 +159,7 @@ def thin_mixture(gammas: tuple[float, float, float], share: float) -> tuple[floa
 
     Examples
     --------
-    >>> from tribit.selection.mixtures import mixture
+    >>> from tribit.selection.gammas import mixture
     >>> from tribit.selection.folds import thin_mixture
     >>> whole, part = mixture(0.3, 0.05, 0.6), mixture(0.3, 0.04, 0.6)
     >>> max(abs(a - b) for a, b in zip(thin_mixture(whole, 0.8), part)) < 1e-12

@@ -1,18 +1,8 @@
 """The stage of a search that tries mixtures of the three risks, inside balls.
 
-It tries PU alone (NU where dislikes prevail), then the mixture of least variance and its neighbours, and the best of
-them with implicit features where these improved the score; or the mixture that the user gave, with its radius and
-penalties.
-
-The mixture of least variance follows from predictions of held-out entries. The gradient of each risk at an entry
-imputes a label where none was seen and corrects it where one was. PN, scaled by ``1 / q``, imputes the model's own
-probability f, PUNU(g) the constant g, and a mixture ``m = (1 - t) f + t g``. The correction has the variance
-``(1 - q) / q E(y - m)^2``, which
-
-    t = argmin E(y - (1 - t) f - t g)^2 = E[(f - y)(f - g)] / E(f - g)^2
-
-minimises: the regression of held-out labels on the model's probabilities and the base rate. A calibrated f has t = 0,
-so that PN alone is best; an overconfident f has t > 0.
+It tries PU alone (NU where dislikes prevail), then the mixtures that held-out entries propose beside PN
+(:mod:`tribit.selection.gammas`), and the best of them with implicit features where these improved the score; or the
+mixture that the user gave, with its radius and penalties.
 """
 
 from __future__ import annotations
@@ -21,66 +11,23 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tribit.backends.objective import IMPLICIT_SHARE, SIDE_SHARE
 from tribit.model.spec import ModelSpec
+from tribit.selection.gammas import mixture, proposed_shares
 from tribit.selection.record import Candidate
 from tribit.selection.space import SearchSpace
 from tribit.selection.stages import FIRST_RANK, REFINED_WITHIN, Found, LineSearches, Stage
 
-Array = NDArray[np.floating[Any]]
-
-
-def imputed_share(probabilities: Array, labels: NDArray[np.integer[Any]], weights: Array) -> float:
-    """Return ``t`` in [0, 1]: the weight of the base rate in the mean of least variance.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tribit.selection.mixtures import imputed_share
-    >>> overconfident = np.array([0.99, 0.01, 0.99, 0.99])
-    >>> round(imputed_share(overconfident, np.array([1, -1, -1, 1]), np.ones(4)), 2)
-    0.49
-    """
-    likes = np.asarray(labels) > 0
-    g = float(np.average(likes, weights=weights))
-    away = probabilities - g
-    square = float(np.average(away**2, weights=weights))
-    if square == 0.0:
-        return 0.0
-    t = float(np.average((probabilities - likes) * away, weights=weights)) / square
-    return float(np.clip(t, 0.0, 1.0))
-
-
-def mixture(share: float, density: float, likes: float) -> tuple[float, float, float]:
-    """Return ``(g_PN, g_PU, g_NU)`` that imputes the constant ``likes`` with weight ``share``.
-
-    L_PN sums over the observed entries alone, a share ``density`` of all: ``t = h / (h + density (1 - h))`` with
-    ``h = g_PU + g_NU``. In a sparse matrix most of any but the smallest h is imputation.
-
-    Examples
-    --------
-    >>> g_pn, g_pu, g_nu = mixture(0.5, 0.05, 0.6)
-    >>> round(g_pn, 4), round(g_pu, 4), round(g_nu, 4)
-    (0.9524, 0.019, 0.0286)
-    """
-    h = share * density / (share * density + 1.0 - share) if share < 1.0 else 1.0
-    return 1.0 - h, h * (1.0 - likes), h * likes
-
-
 #: Probabilities that balls let an entry reach: the balls of the first mixtures, and a smaller one if the first is best.
 SMALLER_BALL = 0.75
 BALLS = (0.9, 0.99)
+PU = (0.0, 1.0, 0.0)
 #: Most entries for each observed one at which mixtures are tried: each of their passes visits every entry.
 MAX_INVERSE_DENSITY = 100.0
 #: Highest rank of mixtures: on votes a search with rank 40 took twice as long as with 20, and was no better.
 MAX_MIXTURE_RANK = 20
 #: Share of the score that implicit features, which no mixture has, must gain for mixtures to be skipped.
 MAX_FEATURE_GAIN = 0.03
-#: Bounds of the share that the first mixture imputes (see :func:`tribit.selection.mixtures.imputed_share`).
-IMPUTED_SHARE_RANGE = (0.05, 0.5)
 #: Most cells of a table in which mixtures with implicit features are tried: L-BFGS visits all some hundred times.
 MAX_CELLS = 2e6
 #: Penalty of implicit features under PU alone, in units of their penalty under PN scaled as that of the factors is: on
@@ -101,7 +48,7 @@ class Mixtures(Stage):
         return "gammas" in space.free or space.base.uses_unobserved
 
     def run(self, lines: LineSearches, found: Found) -> Found:
-        """Try mixtures, from the rule's to others where that comes near the best so far."""
+        """Try mixtures, and the best of them with features where it comes near the best so far."""
         notes = self._without_features(lines, found.best)
         self._with_features(lines, found.best)
         return replace(found, notes=(*found.notes, *notes))
@@ -120,10 +67,14 @@ class Mixtures(Stage):
                 return [
                     "mixtures near PN were not tried, as implicit features, which they lack, have a far better score"
                 ]
-            share = float(np.clip(self._imputed_share(lines, best), *IMPUTED_SHARE_RANGE))
-            gammas = mixture(share, self._density(lines), seen.base_rate)
+            shares = self._shares(lines, best)
+            if not shares:  # the best model without a mixture is not overconfident
+                return []
+            gammas, *others = (
+                mixture(share, self._density(lines), seen.base_rate) for share in shares
+            )
         else:
-            gammas, share = lines.base.gammas, None
+            gammas, others = lines.base.gammas, []
         settings = replace(
             base,
             gammas=gammas,
@@ -138,10 +89,7 @@ class Mixtures(Stage):
         if best is None:
             settings = self._first_penalties(lines, settings, seen.density)
         found = self._choose_radius(lines, settings)
-        if share is None or best is None or found.score > best.score * (1.0 + REFINED_WITHIN):
-            return []
-        for factor in (2.0, 0.5):
-            other = mixture(min(factor * share, 1.0), self._density(lines), seen.base_rate)
+        for other in others:
             lines.trials.score(replace(found.settings, gammas=other))
         return []
 
@@ -177,7 +125,7 @@ class Mixtures(Stage):
         if best is None or not best.settings.rank:
             return
         seen = lines.trials.folds[0].train
-        gammas = (0.0, 1.0, 0.0) if seen.n_likes >= seen.n_dislikes else (0.0, 0.0, 1.0)
+        gammas = PU if seen.n_likes >= seen.n_dislikes else (0.0, 0.0, 1.0)
         penalties: dict[str, Any] = {}
         # It sums over all entries, with observed ones 1 / q times, and its penalties grow by as much.
         if "l2" in lines.free:
@@ -255,9 +203,11 @@ class Mixtures(Stage):
             )
         )
 
-    def _imputed_share(self, lines: LineSearches, best: Candidate | None) -> float:
-        """Return the share to impute beside the best model so far, from its probabilities of held-out entries."""
+    def _shares(self, lines: LineSearches, best: Candidate | None) -> tuple[float, ...]:
+        """Return the weights of imputation that held-out entries propose beside the best model so far."""
         if best is None or best not in lines.trials.scores:
-            return 0.0
-        probabilities = lines.base.link.probability(lines.trials.scores[best])
-        return imputed_share(probabilities, lines.trials.labels, lines.trials.weights)
+            return ()
+        free = "radius" in lines.free
+        radius = lines.base.link.level(BALLS[0]) if free else lines.base.radius
+        spec = replace(lines.base, radius=radius, gammas=PU)
+        return proposed_shares(lines.trials, best, spec, self._density(lines))[2]

@@ -21,7 +21,7 @@ from tribit.paper.theory import (
     tri_bound,
 )
 from tribit.paper.theory.guarantees import _bernstein, _rademacher
-from tribit.selection.mixtures import mixture
+from tribit.selection.gammas import mixture
 
 GAMMAS = [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.3, 0.3, 0.4), (0.9, 0.02, 0.08), (0.0, 0.4, 0.6)]
 LINKS = [Logistic(1.5), Probit(0.7)]

@@ -8,6 +8,7 @@ scales, not its size. The statements follow the section on existing methods of H
 The bounds of mixtures of the three risks (:func:`tri_bound`) are our own, proved in the manual with explicit constants.
 """
 
+from tribit.model.risks import t_max
 from tribit.paper.theory.bounds import (
     GAUSSIAN_TAIL,
     Bound,
@@ -36,7 +37,6 @@ from tribit.paper.theory.mixtures import (
     MixtureCoordinates,
     MixtureProblem,
     mixture_coordinates,
-    t_max,
 )
 from tribit.paper.theory.norms import (
     MaxNormInterval,

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.checks import check_between, check_field, check_positive
+from tribit.checks import check_field, check_positive
 from tribit.data.ingest import check_shape
 from tribit.errors import InvalidInputError
 from tribit.model.links import Link, Logistic, as_link, supremum
-from tribit.model.risks import check_gammas, check_rho
+from tribit.model.risks import check_gammas, check_rho, t_max
 
 Array = NDArray[np.floating[Any]]
 
@@ -54,7 +54,7 @@ def mixture_coordinates(gammas: Any, rho: float) -> MixtureCoordinates:
     """Return ``t = h / (q g_PN + h)`` and ``g = g_NU / h`` of a mixture, with ``h = g_PU + g_NU``.
 
     A grid of weights in tenths is uneven in ``t``: where few entries are seen, most of any mixture is imputation.
-    :func:`tribit.selection.mixtures.mixture` is the inverse.
+    :func:`tribit.selection.gammas.mixture` is the inverse.
 
     Parameters
     ----------
@@ -72,49 +72,6 @@ def mixture_coordinates(gammas: Any, rho: float) -> MixtureCoordinates:
     on_pn, on_pu, on_nu = check_gammas(gammas)
     q, h = 1.0 - check_rho(rho), on_pu + on_nu
     return MixtureCoordinates(h / (q * on_pn + h), on_nu / h if h else None)
-
-
-def t_max(rho: float, g: float, alpha: float, link: str | Link = "probit") -> float:
-    """Return the largest ``t``, at most 1, up to which the loss of every entry is convex on ``[-alpha, alpha]``.
-
-    With ``r = l''(x, -1) / l''(x, +1)``, an observed like is convex if ``r <= (1 - t g rho) / (t (1 - g) rho)`` and an
-    observed dislike if ``1 / r <= (1 - t (1 - g) rho) / (t g rho)``: ``t`` is at most ``1 / (rho (g + (1 - g) sup r))``
-    and ``1 / (rho (1 - g + g sup 1 / r))``. The logistic link has ``r = 1``, and 1 is returned.
-
-    Parameters
-    ----------
-    rho : float
-        Probability that an entry is unobserved.
-    g : float
-        The imputed label, in [0, 1].
-    alpha : float
-        Bound of the entries.
-    link : str or Link, default="probit"
-        The link.
-
-    Examples
-    --------
-    >>> from tribit import Probit
-    >>> print(f"{t_max(0.85, 0.5, alpha=1.0, link=Probit(0.1)):.0e}")  # experiment 1 of the paper
-    2e-21
-    >>> round(t_max(0.85, 0.5, alpha=0.15, link=Probit(0.1)), 2)
-    0.5
-    >>> t_max(0.85, 0.5, alpha=1.0, link="logistic")
-    1.0
-    """
-    link, rho = as_link(link), check_rho(rho)
-    g, alpha = check_between("g", g, 0.0, 1.0), check_positive("alpha", alpha)
-    if isinstance(link, Logistic) or rho == 0.0:
-        return 1.0
-    with np.errstate(divide="ignore"):
-        like = supremum(lambda x: link.second(x, -1) / link.second(x, 1), alpha)
-        dislike = supremum(lambda x: link.second(x, 1) / link.second(x, -1), alpha)
-    # 0 times infinity is 0: a risk that never imputes a label is not bent by it.
-    most = [
-        rho * (own + (other * ratio if other else 0.0))
-        for own, other, ratio in ((g, 1.0 - g, like), (1.0 - g, g, dislike))
-    ]
-    return min(1.0, *(1.0 / each for each in most if each > 0.0))
 
 
 @dataclass(frozen=True)
