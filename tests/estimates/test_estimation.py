@@ -7,9 +7,11 @@ from scipy.special import expit
 from tribit import InvalidInputError, Observations
 from tribit.estimates import Groups, estimate_means
 from tribit.estimates.doubly_robust import prediction_weights, row_sums
+from tribit.estimates.intervals import Curve
 from tribit.estimates.item_response import fit_items
 from tribit.estimates.selection import modelled
 from tribit.estimates.whole_rows import Calibration
+from tribit.propensity import row_column
 
 
 def simulated(n, m, seed=0):
@@ -205,8 +207,26 @@ def test_selected_cells_need_their_probabilities():
 
 def test_modelled_probabilities_sum_to_the_number_of_seen_cells():
     labels = observed(Y, MASK).to_sparse()
-    q = modelled(labels, EACH % 5, np.ones(60, bool))(EACH)
+    q, errors = modelled(labels, EACH % 5, np.ones(60, bool))(EACH)
     assert np.allclose(q.sum(axis=1), MASK.sum(axis=1), atol=1e-6)
+    of_others = row_column(observed(Y[EACH % 5 != 2], MASK[EACH % 5 != 2]))
+    assert np.isclose(
+        1 / errors[2, 7] - 1,
+        sum(of_others.rho_at([i], [7])[0] * (1 - of_others.rho_at([i], [7])[0]) for i in range(48)),
+    )
+
+
+def test_errors_of_probabilities_make_intervals_wider():
+    """By the same factor as 1 + (1 - q) times the variance of the log-odds, for equal probabilities."""
+    labels = observed(Y[:1], MASK[:1]).to_sparse()
+    a, q = np.full(80, 1 / 80), np.full((1, 80), 0.3)
+    widths = []
+    for errors in (0.0, 0.5):
+        curve = Curve.of_rows(
+            row_sums(labels, np.full((1, 80), 0.5), a, q, errors), np.zeros(1), np.ones(1)
+        )
+        widths.append(curve.standard_deviations(np.array([0.6]))[0])
+    assert widths[1] / widths[0] == pytest.approx(np.sqrt(1 + 0.7 * 0.5))
 
 
 def test_intervals_calibrated_on_whole_rows():

@@ -61,7 +61,7 @@ class RowSums:
         The factor from ``products`` to the variance of the estimate.
     mass, noise, noise_of_noise : array of shape (n, number of nodes)
         Histograms of the log-odds of predictions, with weights ``a_j``, ``a_j^2 (1 - q) / q`` and
-        ``a_j^4 (1 - q)^2 / q^3``.
+        ``a_j^4 (1 - q)^2 / q^3``; with errors ``s^2`` of the log-odds of q, times ``1 + (1 - q) s^2`` or its square.
     """
 
     seen: Array
@@ -95,6 +95,11 @@ class RowSums:
         """Whether a row has seen cells enough to compare labels with predictions, and unseen cells."""
         return np.asarray((self.seen >= MIN_CELLS) & (self.seen < self.cells))
 
+    @property
+    def is_unequal(self) -> NDArray[np.bool_]:
+        """Whether the seen cells of a row differ in their weights ``a / q``."""
+        return np.asarray(self.effective < self.seen * (1 - 1e-9))
+
     def estimates(self, weights: Array) -> Array:
         """Return doubly robust estimates for weights of the predictions, within the bounds that seen cells set."""
         found = self.label - weights * (self.prediction - self.population)
@@ -108,7 +113,13 @@ class RowSums:
         return np.asarray(self.unit * sums * self.seen / np.maximum(self.seen - 1, 1))
 
 
-def row_sums(labels: sp.csr_array, p: Array, weights: Array, q: Array | None = None) -> RowSums:
+def row_sums(
+    labels: sp.csr_array,
+    p: Array,
+    weights: Array,
+    q: Array | None = None,
+    errors: Array | float = 0.0,
+) -> RowSums:
     """Return the sums of a block of rows.
 
     Parameters
@@ -121,6 +132,8 @@ def row_sums(labels: sp.csr_array, p: Array, weights: Array, q: Array | None = N
         Weights ``a_j`` of the columns, which sum to 1 (in each row).
     q : array of shape (n, d2), optional
         Probabilities of being seen; by default the share of seen cells, the same for all cells of a row.
+    errors : array of shape (n, d2) or float, default=0.0
+        Variances of the log-odds of ``q``, if these are estimated.
     """
     weights = np.broadcast_to(weights, p.shape)
     dense = labels.toarray()
@@ -133,12 +146,14 @@ def row_sums(labels: sp.csr_array, p: Array, weights: Array, q: Array | None = N
     inverse = np.where(mask, weights / q, 0.0)
     total = np.where(seen > 0, inverse.sum(axis=1), 1.0)
     label, prediction = (np.sum(inverse * each, axis=1) / total for each in (y, p))
-    shares = np.where(mask, (weights / q) ** 2 * (1 - q), 0.0)
+    # 1 / q has the relative error (1 - q) times that of the log-odds.
+    wider = 1 + (1 - q) * errors
+    shares = np.where(mask, (weights / q) ** 2 * (1 - q) * wider, 0.0)
     unit = shares.sum(axis=1) / np.maximum(seen, 1)
     shares /= np.where(unit > 0, unit, 1.0)[:, None]
     away_y, away_p = y - label[:, None], p - prediction[:, None]
     products = [away_y * away_y, away_y * away_p, away_p * away_p]
-    noise = weights**2 * (1 - q) / q
+    noise = weights**2 * (1 - q) / q * wider
     return RowSums(
         seen=seen,
         cells=cells,

@@ -258,7 +258,7 @@ class _Table:
                 block = here[start : start + step]
                 p = self.predictions(labels[block], fold, whole=whole)
                 weights = np.broadcast_to(self.weights, self.labels.shape)[rows[block]]
-                parts.append(row_sums(labels[block], p, weights, selection(rows[block])))
+                parts.append(row_sums(labels[block], p, weights, *(selection(rows[block]) or ())))
                 order.append(block)
         if not parts:
             empty = sp.csr_array((0, labels.shape[1]), dtype=np.int8)

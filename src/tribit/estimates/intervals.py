@@ -149,7 +149,7 @@ class Curve:
         """Return the ratio of the residual variance to ``V`` of each row, shrunk to that of all rows."""
         sums = self.sums
         found = np.ones(len(sums.seen))
-        used = sums.is_compared & (self.weights > 0)
+        used = sums.is_compared & ((self.weights > 0) | sums.is_unequal)
         if not used.any():
             return found
         tilts = self._root(lambda mean, _: mean - sums.estimates(self.weights))
