@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tribit.data.axis import Axes
+from tribit.data.entries import Entries
 from tribit.data.matrix_estimator import MatrixEstimator
-from tribit.data.observations import Entries
 from tribit.metrics.entries import accuracy
 from tribit.model.completed import CompletedCells, check_dense, label_matrix
 from tribit.model.factors import Factors

@@ -4,7 +4,7 @@ import pytest
 import scipy.sparse as sp
 
 from tribit import InvalidInputError, Observations
-from tribit.data.observations import Measurements, as_measurements
+from tribit.data.measurements import Measurements, as_measurements
 
 NAN = float("nan")
 

@@ -74,7 +74,7 @@ class Smooth(ABC):
     intercept_ridge: Ridge = Ridge(0.0)
     #: A typical second derivative of the loss of one entry.
     curvature: float = 1.0
-    #: The entries that count (:class:`~tribit.data.observations.Entries`).
+    #: The entries that count (:class:`~tribit.data.entries.Entries`).
     observations: Any
 
     @property

@@ -22,7 +22,7 @@ from tribit.display import Summarised
 from tribit.errors import InvalidInputError, InvalidTypeError, UnknownIdError, listed, quoted
 
 if TYPE_CHECKING:
-    from tribit.data.observations import Entries
+    from tribit.data.entries import Entries
 
 AnyArray: TypeAlias = npt.NDArray[Any]
 Positions: TypeAlias = npt.NDArray[np.int64]

@@ -8,7 +8,8 @@ from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 
 from tribit.backends.objective import Objective
-from tribit.data.observations import Measurements, Observations
+from tribit.data.measurements import Measurements
+from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
 from tribit.model.constraints import EntryBound, MaxNorm, Rank, TraceNorm
 from tribit.model.factors import Factors

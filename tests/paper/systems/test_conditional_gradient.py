@@ -10,7 +10,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from reference import differences
-from tribit.data.observations import Measurements, Observations
+from tribit.data.measurements import Measurements
+from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, TribitError
 from tribit.model.links import Logistic, Probit
 from tribit.paper.systems.conditional_gradient import (

@@ -7,7 +7,8 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from tribit.data.observations import Measurements, Observations
+from tribit.data.measurements import Measurements
+from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.model.factors import Factors
 from tribit.paper.systems import base, least_squares

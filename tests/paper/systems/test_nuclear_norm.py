@@ -6,7 +6,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from tribit.data.observations import Measurements, Observations
+from tribit.data.measurements import Measurements
+from tribit.data.observations import Observations
 from tribit.errors import TribitError
 from tribit.paper.systems.nuclear_norm import NuclearNormCompletion, shrink_singular_values
 

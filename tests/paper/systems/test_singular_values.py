@@ -3,7 +3,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from tribit.data.observations import Measurements, Observations
+from tribit.data.measurements import Measurements
+from tribit.data.observations import Observations
 from tribit.errors import TribitError
 from tribit.evaluation import evaluate
 from tribit.paper.systems.singular_values import UniversalSingularValueThresholding, triplets_above

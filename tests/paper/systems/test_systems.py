@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from tribit import InvalidInputError, Logistic, Observations, evaluate
-from tribit.data.observations import Measurements
+from tribit.data.measurements import Measurements
 from tribit.paper.comparison import GRIDS
 from tribit.paper.systems import SYSTEMS
 from tribit.simulate import low_rank_target, observe, quantise

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from tribit.checks import check_not_negative, check_whole
-from tribit.data.observations import Measurements, as_measurements, read_entries
+from tribit.data.measurements import Measurements, as_measurements
+from tribit.data.observations import read_entries
 from tribit.data.rules import TableRules
 from tribit.errors import InvalidInputError, warn
 from tribit.factor_model import FactorModel

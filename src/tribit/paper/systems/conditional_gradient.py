@@ -20,7 +20,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_choice, check_count, check_positive
-from tribit.data.observations import Measurements, Observations, as_measurements, as_observations
+from tribit.data.measurements import Measurements, as_measurements
+from tribit.data.observations import Observations, as_observations
 from tribit.errors import warn
 from tribit.model.factors import Factors
 from tribit.model.links import Link, as_link

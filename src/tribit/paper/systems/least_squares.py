@@ -14,7 +14,7 @@ from scipy.sparse.linalg import svds
 from tribit.backends.objective import Smooth
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_not_negative
-from tribit.data.observations import Measurements
+from tribit.data.measurements import Measurements
 from tribit.model.constraints import Constraint, EntryBound, MaxNorm
 from tribit.model.factors import Factors
 from tribit.paper.systems.base import MeasuredSystem, ObservedEntries, check_rank

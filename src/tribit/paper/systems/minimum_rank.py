@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from tribit.checks import check_count, check_not_negative
-from tribit.data.observations import Measurements
+from tribit.data.measurements import Measurements
 from tribit.errors import warn
 from tribit.model.factors import Factors
 from tribit.paper.systems.base import MeasuredSystem, check_share

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_not_negative
-from tribit.data.observations import Measurements
+from tribit.data.measurements import Measurements
 from tribit.errors import InvalidInputError, warn
 from tribit.model.completed import MAX_DENSE_CELLS
 from tribit.model.factors import Factors

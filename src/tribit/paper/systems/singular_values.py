@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_positive
-from tribit.data.observations import Measurements
+from tribit.data.measurements import Measurements
 from tribit.errors import InvalidInputError
 from tribit.model.factors import Factors
 from tribit.model.links import Link
