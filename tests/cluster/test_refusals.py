@@ -71,6 +71,17 @@ def test_a_ranker_needs_one_machine(client, seen):
         ({"item": [1, 1, 1, 3, 3]}, {}, "both give row 'a', column 1; remove one"),
         ({}, {"row": "user", "column": "item", "like_at": 3}, "like_at needs value"),
         ({"label": list("12345")}, {}, "'label', given as value, has the type object"),
+        ({}, {"row": "user", "column": "item", "dislike": [2]}, "dislike needs value"),
+        (
+            {"label": list("yynnm")},
+            {"like": "y", "dislike": "o"},
+            "of the frame is 'o'; the values are",
+        ),
+        (
+            {"label": [3, 3, 3, 3, 3]},
+            {"like_at": 4, "dislike_at": 2},
+            "No value in column 'label' of the frame is",
+        ),
     ],
 )
 def test_tables_that_cannot_be_read(client, change, options, match):
@@ -102,6 +113,32 @@ def test_partitions_of_unlike_types(client, change, match):
         return
     with pytest.raises(InvalidTypeError, match=match):
         from_frame(frame, client)
+
+
+@pytest.mark.parametrize(
+    ("values", "rules"),
+    [
+        (["Yes", "no", "maybe", "yes", "NO"], {"like": "Yes", "dislike": "No"}),
+        (["Yes", "no", "maybe", "maybe", "maybe"], {"like": "Yes", "dislike": "No"}),
+        (["buy", "see", "see", "buy", "buy"], {"like": "buy"}),
+        ([5, 1, 3, 4, 2], {"like": [4, 5], "dislike": [1, 2]}),
+        ([5.0, 1.0, 3.0, 4.0, 2.0], {"like_at": 4, "dislike_at": 2}),
+    ],
+)
+def test_rules_for_values_are_those_of_one_machine(client, values, rules):
+    table = FRAME.assign(label=values)
+    frame = dd.from_pandas(table, npartitions=2, sort=False)
+    names = {"row": "user", "column": "item", "value": "label"}
+    there, here = (
+        from_frame(frame, client, **names, **rules),
+        Observations.from_frame(table, **names, **rules),
+    )
+    assert repr(there.here()) == repr(here)
+    assert there.row_ids.tolist() == here.row_ids.tolist()
+    assert there.column_ids.tolist() == here.column_ids.tolist()
+    assert (there.here().to_sparse() != here.to_sparse()).nnz == 0
+    model = BinaryMatrixCompletion(rank=1, search=False, random_state=0)
+    assert model.fit(frame, client=client, **names, **rules).counts_["likes"] == here.n_likes
 
 
 def test_files_that_a_worker_cannot_read(tmp_path, client):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from tribit.cluster.calls import Cluster, connect
-from tribit.cluster.frames import from_frame, from_parquet, is_dask_frame
+from tribit.cluster.frames import LabelRules, from_frame, from_parquet, is_dask_frame
 from tribit.cluster.observations import PartitionedObservations
 from tribit.data.observations import Observations, as_observations
 from tribit.data.rules import TableRules
@@ -26,7 +26,7 @@ __all__ = [
 
 
 #: Rules of reading that apply to tables on the workers.
-RULES = ("row", "column", "value", "like_at", "duplicates")
+RULES = ("row", "column", "value", "duplicates", *LabelRules.__annotations__)
 
 
 def from_observations(
@@ -63,8 +63,8 @@ def check_rules(rules: TableRules, table: str) -> None:
     for each in fields(rules):
         if each.name not in (*RULES, "notes") and getattr(rules, each.name) != each.default:
             raise InvalidInputError(
-                f"{parameter(each.name)} does not apply to {table}, whose values are +1 and -1 or ratings; leave it "
-                "out."
+                f"{parameter(each.name)} does not apply to {table}, whose values are +1 and -1, ratings "
+                "or words that are named; leave it out."
             )
 
 

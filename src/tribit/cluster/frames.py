@@ -13,7 +13,8 @@ import importlib.util
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -21,8 +22,9 @@ from tribit.cluster.calls import Cluster, Future
 from tribit.cluster.observations import PartitionedObservations
 from tribit.cluster.parts import Partition
 from tribit.data.axis import AnyArray, Axes, Axis, Positions, eager_frame, factorize, frame_column
+from tribit.data.frames import text_column
 from tribit.data.ingest import Checked, check_shape, merge_duplicates
-from tribit.data.labels import Duplicates, label_numbers
+from tribit.data.labels import Duplicates, TextColumn, TextValues, label_numbers
 from tribit.data.rules import TableRules
 from tribit.errors import (
     InvalidInputError,
@@ -33,6 +35,15 @@ from tribit.errors import (
     printable,
     quoted,
 )
+
+
+class LabelRules(TypedDict, total=False):
+    """Rules of :class:`~tribit.data.rules.TableRules` by which values become labels."""
+
+    like_at: float | None
+    dislike_at: float | None
+    like: Any
+    dislike: Any
 
 
 def is_dask_frame(X: object) -> bool:
@@ -50,8 +61,8 @@ def from_frame(
     row: str | None = None,
     column: str | None = None,
     value: str | None = None,
-    like_at: float | None = None,
     duplicates: Duplicates = "error",
+    **rules: Unpack[LabelRules],
 ) -> PartitionedObservations:
     """Return the entries of a dask data frame with one observed entry in each row.
 
@@ -64,11 +75,12 @@ def from_frame(
     row, column : str, optional
         Names of the columns of ids, numbered as they first appear; by default the first two of two or three columns.
     value : str, optional
-        Name of the column of +1 and -1, or of ratings; without it every pair is a like.
-    like_at : float, optional
-        The smallest rating that is a like.
+        Name of the column of +1 and -1, of ratings, or of words; without it every pair is a like.
     duplicates : {"error", "first", "last", "majority"}, default="error"
         As in :meth:`tribit.Observations.from_pairs`.
+    **rules
+        ``like_at``, ``dislike_at``, ``like`` and ``dislike``, as in :class:`tribit.data.rules.TableRules`. Words are
+        not guessed.
 
     Examples
     --------
@@ -82,13 +94,52 @@ def from_frame(
     (150, 80)
     """
     names = _names([str(each) for each in frame.columns], row, column, value)
-    if names[2] is None and like_at is not None:
+    given = [name for name in LabelRules.__annotations__ if rules.get(name) is not None]
+    if names[2] is None and given:
         raise InvalidInputError(
-            f"{parameter('like_at')} needs {parameter('value')}, the name of the column that holds the ratings."
+            f"{parameter(given[0])} needs {parameter('value')}, the name of the column that holds the ratings."
         )
-    frame = frame[[name for name in names if name is not None]]
+    frame, cluster = frame[[name for name in names if name is not None]], Cluster(client)
     with _readable():
-        return _make_partitions(frame, Cluster(client), names, like_at, duplicates)
+        like_at = rules.get("like_at")
+        if names[2] is not None and given and given != ["like_at"]:
+            frame = _with_labels(frame, cluster, names[2], TableRules(**rules))
+            like_at = None
+        return _make_partitions(frame, cluster, names, like_at, duplicates)
+
+
+def _with_labels(frame: Any, cluster: Cluster, name: str, rules: TableRules) -> Any:
+    """Return a frame with +1 and -1 as values, without the rows whose value is neither."""
+    found = cluster.map(_texts, _futures(cluster, frame), name=name)
+    texts = cluster.results(cluster.reduce(_unite_texts, found))
+    if texts:  # the words must occur, and one value at least must be a like or a dislike
+        values = TextValues(TextColumn.of(texts), _row, "the frame", name)
+        if not values.labels(rules, holder="long", has_missing=True)[0].any():
+            raise InvalidInputError(
+                f"No value{values.within()} of the frame is a like or a dislike; check {parameter('like_at')}."
+            )
+    types = {**frame.dtypes.to_dict(), name: np.dtype(np.int64)}
+    return frame.map_partitions(_labelled_rows, name, replace(rules, settled=True), meta=types)
+
+
+def _texts(frame: object, name: str) -> list[str]:
+    """Return the distinct values of a partition, as text."""
+    values = frame_column(eager_frame(frame), name, "value", _row)
+    return list(text_column(values).distinct) if values.size else []
+
+
+def _unite_texts(found: list[list[str]]) -> list[str]:
+    return list(dict.fromkeys(text for texts in found for text in texts))
+
+
+def _labelled_rows(frame: Any, name: str, rules: TableRules) -> Any:
+    """Return the rows of a partition with a like or a dislike, with their labels as values."""
+    values = frame_column(eager_frame(frame), name, "value", _row)
+    if not values.size:
+        return frame.assign(**{name: 0})
+    texts = TextValues(text_column(values), _row, "the frame", name)
+    labels = texts.labels(rules, holder="long", has_missing=True)[0].astype(np.int64)
+    return frame.assign(**{name: labels})[labels != 0]
 
 
 def _make_partitions(
