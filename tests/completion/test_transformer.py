@@ -126,11 +126,10 @@ def test_a_frame_in_the_output(table, container):
         "check_transformer_get_feature_names_out",
         "check_transformer_get_feature_names_out_pandas",
         "check_set_output_transform",
-        "check_set_output_transform_polars",
     ],
 )
 def test_scikit_learns_checks_of_frames(name):
-    """Those of frames of pandas in the output also transform arrays without column names, which is refused here."""
+    """Those with frames as output also transform arrays without the names of the fit, which is refused here."""
     model = BinaryMatrixCompletion(rank=1, like_at=0.5, **FIXED)
     getattr(estimator_checks, name)("BinaryMatrixCompletion", model)
 

@@ -18,7 +18,7 @@ from tribit import (
 )
 from tribit.data.reading import Reading
 from tribit.data.rules import TableRules
-from tribit.report.wording import Wording
+from tribit.nouns import Nouns
 
 NAMES = {"row": "user", "column": "title", "value": "v"}
 FIT = {"rank": 1, "search": False, "random_state": 0}
@@ -99,6 +99,56 @@ def test_whatever_holds_a_long_table(held):
     assert model.counts_ == {"likes": 3, "dislikes": 2}
 
 
+def relation_of(frame):
+    """Return a frame as a relation of a database."""
+    duckdb = pytest.importorskip("duckdb")
+    return duckdb.connect().from_df(frame)
+
+
+def test_a_relation_of_a_database_is_a_long_table():
+    found = Observations.from_frame(relation_of(STARS), **NAMES, like_at=4)
+    assert found.labels.tolist() == [1, -1, 1, -1, 1]
+    counted = Observations.from_frame(relation_of(STARS), row="user", column="title", weight="v")
+    assert counted.weights.tolist() == [5, 1, 4, 2, 5]
+
+
+WIDE = pd.DataFrame({"tax": [1.0, np.nan, 0.0], "road": [0.0, 1.0, 1.0]})
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        pl.from_pandas(WIDE), pl.from_pandas(WIDE).lazy(), pa.table(WIDE), lambda: relation_of(WIDE),
+    ],
+    ids=["polars", "lazy", "arrow", "relation"],
+)  # fmt: skip
+def test_whatever_holds_a_wide_table(held):
+    held = held() if callable(held) else held
+    found = Observations.from_matrix(held)
+    assert found.to_sparse().toarray().tolist() == [[1, -1], [0, 1], [-1, 1]]
+    assert (found.row_ids, found.column_ids.tolist()) == (None, ["tax", "road"])
+    fitted = Recommender(BinaryMatrixCompletion(**FIT), random_state=0).fit(held)
+    assert list(fitted.complete().to_frame().columns) == ["tax", "road"]
+
+
+@pytest.mark.parametrize("names", [["column_0", "column_1"], ["0", "1"]])
+def test_names_that_only_count_are_no_ids(names):
+    assert (
+        Observations.from_matrix(pl.DataFrame([[1, -1], [-1, 1]], schema=names)).column_ids is None
+    )
+
+
+@pytest.mark.parametrize(
+    "held", [pl.from_pandas(STARS).lazy(), lambda: relation_of(STARS)], ids=["lazy", "relation"]
+)
+def test_a_lazy_long_table_is_no_matrix(held):
+    held = held() if callable(held) else held
+    with pytest.raises(
+        InvalidInputError, match=r"look like ids: .*fit\(X, row='user', column='title'"
+    ):
+        Recommender().fit(held)
+
+
 def test_tuples_have_columns_by_number():
     found = Observations.from_frame(tuples(), row=0, column=1, value=2, like_at=4)
     assert found.column_ids.tolist() == ["x", "y", "z"]
@@ -120,7 +170,7 @@ def test_a_fit_keeps_names_and_rules():
     assert model.score(STARS) == model.score(Observations.from_frame(STARS, **NAMES, like_at=4))
     recommender = Recommender(BinaryMatrixCompletion(**FIT)).fit(STARS, **NAMES, like_at=4)
     assert recommender.headings == ("user", "title")
-    assert (Wording.of(recommender.reading_).row, Wording.of(kept).column) == ("user", "title")
+    assert (Nouns.of(recommender.reading_).row, Nouns.of(kept).column) == ("user", "title")
     assert list(recommender.recommend(["a"], 1).table())[:2] == ["user", "title"]
     assert recommender.update(STARS).seen_.n_observed == 5
 

@@ -450,10 +450,24 @@ def frame_column(
     return values
 
 
+def _column_names(matrix: object) -> AnyArray | None:
+    """Return the names of the columns of a frame; None for any other table, and where they only count."""
+    frame = nw.from_native(matrix, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        return None
+    names = np.array([*frame.columns, ""], dtype=object)[:-1]
+    if all(name.removeprefix("column_") == str(place) for place, name in enumerate(names)):
+        return None
+    return distinct_ids(names, "The list of columns")
+
+
 def frame_labels(matrix: object) -> tuple[AnyArray | None, AnyArray | None]:
-    """Return the index and the columns of a pandas frame as ids: none where both only count from 0."""
+    """Return the index and the columns of a pandas frame as ids: none where both only count from 0.
+
+    Other frames have names of columns alone; those that a frame makes itself, as of an array, are none.
+    """
     if not (hasattr(matrix, "index") and hasattr(matrix, "columns") and hasattr(matrix, "iloc")):
-        return None, None
+        return None, _column_names(matrix)
     labels = np.asarray(matrix.index), np.asarray(matrix.columns)
     if all(np.array_equal(label, np.arange(label.size)) for label in labels):
         return None, None

@@ -60,6 +60,12 @@ def _frame_or_none(X: object) -> nw.DataFrame[Any] | nw.LazyFrame[Any] | None:
     return frame if isinstance(frame, nw.DataFrame | nw.LazyFrame) else None
 
 
+def collect(X: object) -> object:
+    """Return a lazy frame or a relation of a database as a frame in memory, and anything else as it is."""
+    frame = _frame_or_none(X)
+    return frame.collect().to_native() if isinstance(frame, nw.LazyFrame) else X
+
+
 def check_no_long_frame(X: object, rules: TableRules) -> None:
     """Refuse a frame with an entry in each row, two of whose columns look like ids, where a matrix is expected."""
     frame = _frame_or_none(X)

@@ -355,7 +355,7 @@ def label_numbers(values: AnyArray, rules: TableRules, zeros: Zeros | None, wher
             raise InvalidInputError(
                 f"{where(position)}: the value {values.flat[position]} is neither +1 (like) nor -1 (dislike); if "
                 f"these are ratings, pass {parameter('like_at')}{either(' (for pairs: Observations.from_ratings)')}; "
-                "if they count plays or purchases, leave the values out, or pass that too."
+                "if they count plays or purchases, leave the values out, or give them as weights."
             )
         labels = values.astype(np.int8)
         labels[values == 0] = -1
