@@ -86,7 +86,7 @@ def test_fit_predict_evaluate(run, ratings, model, tmp_path):
     )
     assert re.search(r"accuracy +1\.0000\n", out)
     assert re.search(r"AUC +1\.0000\n", out)
-    assert out.startswith(f"{len(lines) - 1} entries of 6 rows")
+    assert out.startswith(f"{len(lines) - 1} entries of 6 users")
 
 
 def test_fit_reports_what_it_did(run, ratings, tmp_path):

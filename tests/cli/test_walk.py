@@ -115,7 +115,7 @@ def test_the_readme_s_commands_lead_from_a_file_to_answers(readme_folder, capsys
     assert "by the rate of likes minus that of dislikes" in told["info"]
     assert "like_at 4" in told["info"]
     measured = dict(re.findall(r"^ *(error rate|AUC) +([\d.]+)", told["evaluate"], re.MULTILINE))
-    beside = re.search(r"row and column biases +error rate ([\d.]+)", told["evaluate"])[1]
+    beside = re.search(r"user and item biases +error rate ([\d.]+)", told["evaluate"])[1]
     assert float(measured["error rate"]) < float(beside)
     assert measured["error rate"] in told["report"]
     scores = records(Path("scores.csv"))

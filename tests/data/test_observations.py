@@ -448,7 +448,7 @@ def test_counts_and_repr():
     assert observations.density == 5 / 15
     assert repr(observations) == "Observations(3 x 5, 5 observed (33.3%), 3 likes, 2 dislikes)"
     sparse = Observations.from_pairs([0], [0], [1], shape=(1000, 1000))
-    assert repr(sparse) == "Observations(1000 x 1000, 1 observed (0.0001%), 1 likes, 0 dislikes)"
+    assert repr(sparse) == "Observations(1000 x 1000, 1 observed (0.0001%), 1 like, 0 dislikes)"
 
 
 @pytest.mark.parametrize(
@@ -673,7 +673,7 @@ def test_no_data_frame_library_is_needed(tmp_path):
     )
     command = [sys.executable, "-c", code, str(path)]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert found.stdout == "Observations(1 x 1, 1 observed (100.0%), 1 likes, 0 dislikes)\n"
+    assert found.stdout == "Observations(1 x 1, 1 observed (100.0%), 1 like, 0 dislikes)\n"
 
 
 def test_the_labels_of_a_pandas_frame_become_ids():

@@ -9,9 +9,9 @@ import pytest
 from report_models import Parsed, bundle, draw
 from tribit import Recommender
 from tribit.data.reading import Reading
+from tribit.nouns import Nouns
 from tribit.report import make_report
 from tribit.report.card import describe_like
-from tribit.report.wording import Wording
 
 LONG = {"row": "user", "column": "film"}
 
@@ -36,12 +36,12 @@ LONG = {"row": "user", "column": "film"}
 )
 def test_a_like_is_said_by_the_rules_of_reading(rules, expected):
     reading = Reading(**LONG, **rules)
-    assert describe_like(reading, Wording.of(reading), alone=False) == expected
+    assert describe_like(reading, Nouns.of(reading), alone=False) == expected
 
 
 def test_of_pairs_alone_a_like_is_a_pair():
     reading = Reading(**LONG)
-    text = describe_like(reading, Wording.of(reading), alone=True)
+    text = describe_like(reading, Nouns.of(reading), alone=True)
     assert text == "a user-film pair in the table; no dislike was observed"
 
 

@@ -1,5 +1,6 @@
 """The lines of `tribit fit`: numbers by independent formulas, nouns of the table, and a next command that works."""
 
+import json
 import shlex
 
 import numpy as np
@@ -35,6 +36,33 @@ def test_the_data_are_counted_in_the_nouns_of_the_table(tuned):
         f"{percent(likes / (likes + dislikes))}), {percent((likes + dislikes) / 1500)} of all pairs"
     )
     assert fit_facts(tuned)["data"] == expected
+
+
+def test_weights_are_among_the_facts_and_in_the_base_rate():
+    weights = np.where(SEEN.labels > 0, 0.5, 2.0)
+    found = Recommender(fixed(), random_state=0).fit(SEEN.with_weights(weights))
+    likes, total = 0.5 * SEEN.n_likes, weights.sum()
+    assert f"(base rate {percent(likes / total)})" in fit_facts(found)["data"]
+    assert fit_facts(found)["data"].endswith(f"; weights 0.5 to 2, {total:.6g} in all")
+    assert found.info().about["weights of entries"] == f"0.5 to 2, {total:.6g} in all"
+    assert "weights of entries" not in Recommender(fixed(), random_state=0).fit(SEEN).info().about
+
+
+def test_the_measures_speak_of_the_nouns_of_the_table(tuned):
+    found = tuned.evaluate(SEEN.take([0, 1, 40]))
+    assert found.title().startswith("3 entries of 2 users")
+    assert "NDCG of a user's entries" in found.titles().values()
+    assert tuned.evaluate(SEEN.take([0])).title() == "1 entry of 1 user"
+    info = tuned.info()
+    assert info.about["users x films"] == "50 x 30"
+    assert {"entries per user", "entries per film"} <= info.about.keys()
+    assert "  baseline: user and film biases" in info.about
+    text = str(info)
+    assert "clustered by user" in text
+    assert "row" not in text.replace("row user_id; column film", "")
+    # They are words of texts, and not of files and of JSON.
+    assert "nouns" not in found.to_dict()
+    assert type(found).from_dict(json.loads(json.dumps(found.to_dict()))) == found
 
 
 def test_the_model_family_stands_beside_the_next_best(tuned):

@@ -8,8 +8,8 @@ import pytest
 from report_models import Parsed, bundle, draw
 from tribit import BinaryMatrixCompletion, Recommender
 from tribit.data.reading import Reading
+from tribit.nouns import Nouns, noun, plural, with_article
 from tribit.report import make_report
-from tribit.report.wording import Wording, noun, plural, with_article
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_plurals_and_articles():
     ids=str,
 )
 def test_without_two_nouns_they_are_rows_and_columns(reading):
-    assert Wording.of(reading) == Wording("row", "column")
+    assert Nouns.of(reading) == Nouns("row", "column")
 
 
 def test_a_page_uses_the_headings_of_the_table_everywhere():

@@ -30,6 +30,7 @@ from tribit.model.fitted import Fitted
 from tribit.model.links import Link
 from tribit.model.risks import Missingness
 from tribit.model.spec import AUTO, Auto, is_auto
+from tribit.nouns import likes_and_dislikes
 from tribit.randomness import RandomState
 from tribit.solvers import Callback, Solver, Stopping
 
@@ -638,7 +639,7 @@ def warn_of_labels(y: object) -> None:
 def fitted_on(counts: Mapping[str, int], rules: TableRules) -> str:
     """Return the counts of labels of a fit, and the meaning of 0, as text."""
     zeros = rules.zero_text()
-    text = f"fitted on {counts['likes']} likes, {counts['dislikes']} dislikes"
+    text = f"fitted on {likes_and_dislikes(counts['likes'], counts['dislikes'])}"
     return f"{text}; {zeros}" if zeros else text
 
 

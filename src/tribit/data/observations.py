@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from tribit import randomness
 from tribit.data import ingest
 from tribit.data.entries import Entries
-from tribit.data.frames import check_no_long_frame, entries_from_frame, is_long_frame
+from tribit.data.frames import check_no_long_frame, collect, entries_from_frame, is_long_frame
 from tribit.data.ingest import Checked
 from tribit.data.labels import (
     Duplicates,
@@ -32,6 +32,7 @@ from tribit.data.weights import (
 from tribit.data.zeros import Zeros, meaning_of_zero
 from tribit.display import html_facts
 from tribit.errors import InvalidInputError
+from tribit.nouns import likes_and_dislikes
 
 #: Function of some entries, and of ``x`` there where factors are given, that returns a number for each.
 ValuesOf: TypeAlias = "Callable[[Observations, Any], npt.NDArray[np.floating[Any]]]"
@@ -69,7 +70,7 @@ class Observations(Entries):
     Examples
     --------
     >>> Observations.from_matrix([[1, 0, -1], [0, 1, 1]])
-    Observations(2 x 3, 4 observed (66.7%), 3 likes, 1 dislikes; 0 is unobserved)
+    Observations(2 x 3, 4 observed (66.7%), 3 likes, 1 dislike; 0 is unobserved)
     """
 
     __slots__ = ("_n_likes",)  # kept, as the counts are
@@ -105,7 +106,7 @@ class Observations(Entries):
             ``like_at``, ``dislike_at``, ``like``, ``dislike``, ``weight_scale`` and ``zeros``, as in
             :class:`tribit.data.rules.TableRules`.
         """
-        given = TableRules(**rules)
+        given, X = TableRules(**rules), collect(X)
         check_no_long_frame(X, given)
         return cls.from_checked(ingest.entries_from_matrix(X, given, weights=weights))
 
@@ -356,22 +357,21 @@ class Observations(Entries):
         labels = {"likes": self.n_likes, "dislikes": self.n_dislikes}
         share = f"{self.n_observed:,} of {self.shape[0] * self.shape[1]:,} ({self.density:.2%})"
         numbers = {name: f"{n:,}" for name, n in labels.items()}
-        weights = {} if self.weights is None else {"weights": self._weight_text()}
+        weights = {} if self.weights is None else {"weights": self.weight_text()}
         return {**sides, "observed": share, **numbers, **weights, **read}
 
-    def _weight_text(self) -> str:
-        assert self.weights is not None
-        return (
-            f"{self.weights.min():.4g} to {self.weights.max():.4g}, {self.weights.sum():.6g} in all"
-        )
+    def weight_text(self) -> str:
+        """Return the range of the weights and their sum, as text."""
+        weights = self.weights_or_ones
+        return f"{weights.min():.4g} to {weights.max():.4g}, {weights.sum():.6g} in all"
 
     def __repr__(self) -> str:
         percent = 100 * self.density
         # Two digits for the sparsest, where one decimal would read 0.0%.
         observed = f"{self.n_observed} observed ({percent:{'.1f' if percent >= 0.1 else '.2g'}}%)"
-        labels = f"{self.n_likes} likes, {self.n_dislikes} dislikes"
+        labels = likes_and_dislikes(self.n_likes, self.n_dislikes)
         zeros = "" if self.rules is None else self.rules.zero_text()
-        meaning = "" if self.weights is None else f"; weights {self._weight_text()}"
+        meaning = "" if self.weights is None else f"; weights {self.weight_text()}"
         meaning += f"; {zeros}" if zeros else ""
         return f"Observations({self.shape[0]} x {self.shape[1]}, {observed}, {labels}{meaning})"
 
@@ -437,6 +437,7 @@ def as_observations(
         return X.with_weights(weights, scale=rules.weight_scale)
     if is_long_frame(X, rules):
         return Observations.from_checked(entries_from_frame(X, rules, weights))
+    X = collect(X)
     check_no_long_frame(X, rules)
     return Observations.from_checked(ingest.entries_from_matrix(X, rules, ambiguous, weights))
 

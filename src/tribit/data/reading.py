@@ -219,7 +219,7 @@ def observations_from_file(
     >>> path = Path("ratings.csv")
     >>> _ = path.write_text("user,film,stars\nann,Alien,5\nann,Brazil,2\nbob,Alien,4\n")
     >>> observations_from_file(path, row="user", column="film", value="stars", like_at=4)
-    Observations(2 x 2, 3 observed (75.0%), 2 likes, 1 dislikes)
+    Observations(2 x 2, 3 observed (75.0%), 2 likes, 1 dislike)
     """
     return Reading(**rules).read(path, max_size=max_size)
 

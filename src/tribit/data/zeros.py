@@ -63,9 +63,9 @@ def meaning_of_zero(
     >>> import numpy as np
     >>> from tribit import Observations
     >>> Observations.from_matrix(np.array([[1, 0, np.nan]]))  # beside a missing value
-    Observations(1 x 3, 2 observed (66.7%), 1 likes, 1 dislikes; 0 is a dislike)
+    Observations(1 x 3, 2 observed (66.7%), 1 like, 1 dislike; 0 is a dislike)
     >>> Observations.from_matrix(np.array([[1, 0, -1]]))  # beside -1
-    Observations(1 x 3, 2 observed (66.7%), 1 likes, 1 dislikes; 0 is unobserved)
+    Observations(1 x 3, 2 observed (66.7%), 1 like, 1 dislike; 0 is unobserved)
     """
     is_zero = values == 0
     has_zeros = bool(is_zero.any())

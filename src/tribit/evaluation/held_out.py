@@ -35,6 +35,7 @@ from tribit.metrics.entries import (
 )
 from tribit.metrics.full_ranking import UnseenReport, unseen_report
 from tribit.model.scores import HasScores, PlacedEntries, Scores, as_scores, read_entries
+from tribit.nouns import Nouns, with_article
 from tribit.storage.file_format import value_from
 
 if TYPE_CHECKING:
@@ -133,6 +134,8 @@ class Evaluation(Answer):
         Ranks of test likes among all unseen cells, where ``seen`` was given and one label alone was observed.
     baselines : mapping of str to Baseline
         Simple models, fitted on ``seen`` and measured on the same entries.
+    nouns : Nouns
+        Nouns for a row and a column in texts.
 
     Examples
     --------
@@ -162,6 +165,7 @@ class Evaluation(Answer):
     ranked: bool = False
     unseen: UnseenReport | None = None
     baselines: Mapping[str, Baseline] = field(default_factory=dict, hash=False)
+    nouns: Nouns = field(default=Nouns(), compare=False)
 
     def measures(self) -> dict[str, float | None]:
         """Return all measures by name: of entries, of rows, of lists and among unseen cells."""
@@ -175,7 +179,7 @@ class Evaluation(Answer):
         return {
             **{name: metric.title for name, metric in METRICS.items()},
             "calibration_error": "calibration error",
-            "ndcg": "NDCG of a row's entries",
+            "ndcg": f"NDCG of {with_article(self.nouns.row)}'s entries",
             **{f"lists_{name}": f"{title}@{n}" for name, title in LIST_TITLES.items()},
             **UNSEEN_TITLES,
         }
@@ -216,7 +220,8 @@ class Evaluation(Answer):
                 for measure, value in baseline.measures.items()
                 if value is not None
             )
-            facts[f"baseline: {name}"] = ", ".join(shown)
+            title = self.nouns.biases if name == BIASES else name
+            facts[f"baseline: {title}"] = ", ".join(shown)
         return facts
 
     def measures_of(self, baseline: str) -> Mapping[str, float | None]:
@@ -234,13 +239,15 @@ class Evaluation(Answer):
         return "" if low is None else f" ({low:.4f} to {high:.4f})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields as plain values for JSON."""
-        return asdict(self)
+        """Return the measures and all that belongs to them as plain values for JSON."""
+        values = asdict(self)
+        del values["nouns"]  # words of texts, which follow from the table
+        return values
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
         """Return the evaluation of plain values, as a file has them; a ValueError where they are of none."""
-        found: Self = value_from(cls, values, "evaluation")
+        found: Self = value_from(cls, {**values, "nouns": asdict(Nouns())}, "evaluation")
         return found
 
     def text(self, most: int | None = None) -> str:
@@ -258,10 +265,18 @@ class Evaluation(Answer):
     def title(self) -> str:
         """Return the size of the test set, and the meaning of the intervals."""
         notes = [] if self.weight is None else [f"weight {self.weight:g}"]
-        notes += [f"{100 * self.level:g}% intervals, clustered by row"] if self.intervals else []
+        notes += (
+            [f"{100 * self.level:g}% intervals, clustered by {self.nouns.row}"]
+            if self.intervals
+            else []
+        )
         notes += [self.order_of_lists()] if self.order_of_lists() else []
         about = f" ({'; '.join(notes)})" if notes else ""
-        return f"{self.n_entries} entries of {self.n_rows} rows{about}{self.unknown_remark()}"
+        entries, rows = ("entry", "entries"), (self.nouns.row, self.nouns.rows)
+        sizes = [
+            f"{n} {words[n != 1]}" for n, words in ((self.n_entries, entries), (self.n_rows, rows))
+        ]
+        return f"{' of '.join(sizes)}{about}{self.unknown_remark()}"
 
     def order_of_lists(self) -> str:
         """Return a remark on lists that are ordered without a ranker; "" for all others."""

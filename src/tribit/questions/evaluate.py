@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING, dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tribit.errors import TribitWarning, warn
 from tribit.evaluation.held_out import Evaluation, evaluate
+from tribit.nouns import Nouns
 from tribit.questions.base import Question, option
 from tribit.questions.kinds import Entries, held_out_entries, unknown_option
 
@@ -43,7 +44,7 @@ class Evaluate(Question[Evaluation]):
                     )
                 )
                 seen = None
-        return evaluate(
+        found = evaluate(
             recommender.model_,
             given,
             seen,
@@ -53,3 +54,4 @@ class Evaluate(Question[Evaluation]):
             avoid_dislikes=self.avoid_dislikes,
             unknown=self.unknown,
         )
+        return replace(found, nouns=Nouns.of(recommender.reading_))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from tribit.evaluation.held_out import BASE_RATE, BIASES, Evaluation, base_rate_
 from tribit.metrics.entries import METRICS, Curve
 from tribit.model.fitted import LIKE
 from tribit.model.scores import probability_name
+from tribit.nouns import Nouns, likes_and_dislikes
 from tribit.questions.base import Question
 from tribit.selection.record import DONE, HeldOut
 
@@ -98,7 +99,10 @@ class Info(Question[Facts]):
 
     def answer(self, recommender: FittedRecommender) -> Facts:
         """Return the facts."""
-        return Facts(facts_of(recommender), numbers_of(recommender), recommender.evaluation_)
+        evaluated = recommender.evaluation_
+        if evaluated is not None:
+            evaluated = replace(evaluated, nouns=Nouns.of(recommender.reading_))
+        return Facts(facts_of(recommender), numbers_of(recommender), evaluated)
 
 
 def validation_of(model: FittedModel, seen: Observations) -> dict[str, Any] | None:
@@ -173,22 +177,28 @@ def _rho(model: FittedModel) -> float | str:
 def facts_of(recommender: FittedRecommender) -> dict[str, str]:
     """Return names and facts, in the order of printing."""
     model, summary = recommender.model_, recommender.summary_
-    facts = {"rows x columns": "{} x {}".format(*model.shape_)}
+    nouns = Nouns.of(recommender.reading_)
+    facts = {f"{nouns.rows} x {nouns.columns}": "{} x {}".format(*model.shape_)}
     if summary:
         n = summary["likes"] + summary["dislikes"]
         share = n / (summary["rows"] * summary["columns"])
         facts["entries"] = (
-            f"{n} ({share:.2%} observed): {summary['likes']} likes, {summary['dislikes']} dislikes"
+            f"{n} ({share:.2%} observed): {likes_and_dislikes(summary['likes'], summary['dislikes'])}"
         )
+        if recommender.seen_ is not None and recommender.seen_.weights is not None:
+            facts["weights of entries"] = recommender.seen_.weight_text()
         for side in ("row", "column"):
             least, median, most = summary[f"entries_per_{side}"]
-            facts[f"entries per {side}"] = f"median {median:g}, from {least:g} to {most:g}"
+            facts[f"entries per {nouns.noun(side)}"] = (
+                f"median {median:g}, from {least:g} to {most:g}"
+            )
     facts["model"] = str(model.spec_)
     facts |= _reasons(model)
     if validation := summary.get("validation"):
         facts["validation set"] = f"{_measures_text(validation)} ({validation['entries']} entries)"
         for name, measures in validation["baselines"].items():
-            facts[f"  baseline: {name}"] = _measures_text(measures)
+            title = nouns.biases if name == BIASES else name
+            facts[f"  baseline: {title}"] = _measures_text(measures)
     rho = _rho(model)
     facts["rho"] = f"{rho:.4f}" if isinstance(rho, float) else f"by entry, {rho}"
     facts["fit"] = (

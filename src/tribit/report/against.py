@@ -24,21 +24,14 @@ from tribit.evaluation.differences import Measured, difference, mean_of, measure
 from tribit.evaluation.held_out import Evaluation
 from tribit.evaluation.ranking import labels_of_lists, ndcg_of_lists
 from tribit.model.scores import PlacedEntries, Scores
+from tribit.nouns import Nouns, with_noun
 from tribit.ranking.lists import best_columns
 from tribit.ranking.rate_ranker import fit_ranker
 from tribit.ranking.scores import Ranker, model_score
 from tribit.report.card import describe_like, describe_table
 from tribit.report.outliers import outliers
 from tribit.report.trial import LEVEL, Trial, trial_on
-from tribit.report.wording import (
-    Wording,
-    name_of,
-    named_measures,
-    names_at,
-    percent,
-    with_noun,
-    with_sign,
-)
+from tribit.report.wording import name_of, named_measures, names_at, percent, with_sign
 
 if TYPE_CHECKING:
     from tribit.randomness import RandomState
@@ -184,7 +177,7 @@ def against_facts(
 
     if against is None:
         return None
-    words, name = Wording.of(recommender.reading_), None
+    words, name = Nouns.of(recommender.reading_), None
     if isinstance(against, str | os.PathLike):
         name = name_of(Path(against).name)
         against = Recommender.load(against)
@@ -217,7 +210,7 @@ def _of_models(
     recommender: Recommender,
     trial: Trial,
     other: Recommender,
-    words: Wording,
+    words: Nouns,
     random_state: RandomState,
 ) -> Facts:
     """Return the comparison of two models on the test entries that both know."""
@@ -257,7 +250,7 @@ def _of_models(
     }
 
 
-def _of_test_sets(recommender: Recommender, trial: Trial, entries: object, words: Wording) -> Facts:
+def _of_test_sets(recommender: Recommender, trial: Trial, entries: object, words: Nouns) -> Facts:
     """Return the comparison of two test sets of one model."""
     given = trial_on(recommender, entries, trial.unknown)
     first, second = (
@@ -446,7 +439,7 @@ def _overlap(first: Side, second: Side) -> Facts | None:
     }
 
 
-def _settings(recommender: Recommender, other: Recommender, words: Wording) -> list[Facts]:
+def _settings(recommender: Recommender, other: Recommender, words: Nouns) -> list[Facts]:
     """Return the data and the hyperparameters in which two models differ."""
     sides: list[dict[str, str]] = []
     for each in (recommender, other):
@@ -475,7 +468,7 @@ def _settings(recommender: Recommender, other: Recommender, words: Wording) -> l
 def _like_of(recommender: Recommender) -> str:
     found = recommender.summary_
     alone = not found.get("dislikes", 1) and found.get("likes", 1) > 0
-    return describe_like(recommender.reading_, Wording.of(recommender.reading_), alone=alone)
+    return describe_like(recommender.reading_, Nouns.of(recommender.reading_), alone=alone)
 
 
 def _as_text(value: object) -> str:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from tribit.errors import quoted
 from tribit.evaluation.held_out import Evaluation
+from tribit.nouns import Nouns, with_article, with_noun
 from tribit.report.summary import quality_lines
-from tribit.report.wording import Wording, name_of, percent, with_article, with_noun
+from tribit.report.wording import name_of, percent
 
 if TYPE_CHECKING:
     from tribit.data.reading import Reading
@@ -29,7 +30,7 @@ def card_facts(
     model_file: str | os.PathLike[str] | None,
 ) -> dict[str, Any]:
     """Return the lines of the card by name, those with code, and the measures beside the baselines."""
-    words, summary = Wording.of(recommender.reading_), recommender.summary_
+    words, summary = Nouns.of(recommender.reading_), recommender.summary_
     origin = summary.get("origin", {})
     alone = found.unseen is not None and summary.get("likes", 1) > 0
     lines = {
@@ -51,7 +52,7 @@ def card_facts(
     return {"lines": lines, "code": code, "quality": quality_lines(found, words, "test")}
 
 
-def describe_like(reading: Reading, words: Wording, *, alone: bool) -> str:
+def describe_like(reading: Reading, words: Nouns, *, alone: bool) -> str:
     """Return the meaning of a like, by the rules of reading; ``alone`` if likes alone were observed."""
     column = f" under {quoted(name_of(reading.value))}" if reading.value is not None else ""
     if reading.like_at is not None:
@@ -77,7 +78,7 @@ def _list_words(given: Sequence[str] | None) -> str:
     return ", ".join([*some[:MAX_WORDS], *(["..."] if len(some) > MAX_WORDS else [])])
 
 
-def describe_table(recommender: Recommender, words: Wording, files: Sequence[str]) -> str:
+def describe_table(recommender: Recommender, words: Nouns, files: Sequence[str]) -> str:
     """Return the files of a fit and the size of the data."""
     shape = recommender.model_.shape_
     text = f"{with_noun(shape[0], words.row)} and {with_noun(shape[1], words.column)}"
@@ -89,7 +90,7 @@ def describe_table(recommender: Recommender, words: Wording, files: Sequence[str
     return f"{', '.join(map(name_of, files))}: {text}" if files else text
 
 
-def describe_use(recommender: Recommender, words: Wording) -> str:
+def describe_use(recommender: Recommender, words: Nouns) -> str:
     """Return the intended use of a model."""
     model = recommender.model_
     if not model.fitted_.means_like:

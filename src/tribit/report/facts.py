@@ -25,6 +25,7 @@ from tribit.evaluation.held_out import Evaluation
 from tribit.explain.neighbours import similar
 from tribit.metrics.entries import interval, reliability, standard_error
 from tribit.model.scores import Scores, probability_name
+from tribit.nouns import Nouns
 from tribit.plots import imputed_shares, simplex_view
 from tribit.report.accuracy import accuracy_facts
 from tribit.report.card import card_facts
@@ -33,7 +34,6 @@ from tribit.report.outliers import unusual_facts
 from tribit.report.reasons import example_facts, lookup_facts
 from tribit.report.trial import LEVEL, Trial
 from tribit.report.wording import (
-    Wording,
     baseline_name,
     describe_data,
     describe_limits,
@@ -86,7 +86,7 @@ def page_facts(
 ) -> Facts:
     """Return the facts of all sections."""
     model, seen = recommender.model_, recommender.seen_
-    words = Wording.of(recommender.reading_)
+    words = Nouns.of(recommender.reading_)
     table = None if seen is None else table_facts(seen)
     search = None if model.search_ is None else search_facts(model.search_)
     opening = [
@@ -136,7 +136,7 @@ def page_facts(
 
 def measures_facts(
     found: Evaluation,
-    words: Wording,
+    words: Nouns,
     beside: Mapping[str, Mapping[str, float]] | None = None,
     *,
     of_lists: bool = False,
@@ -178,7 +178,7 @@ def measures_facts(
     }
 
 
-def kept_facts(found: Evaluation | None, words: Wording) -> Facts | None:
+def kept_facts(found: Evaluation | None, words: Nouns) -> Facts | None:
     """Return the measures on the entries that the fit held out; None if it held out none."""
     if found is None:
         return None
@@ -189,7 +189,7 @@ def kept_facts(found: Evaluation | None, words: Wording) -> Facts | None:
     }
 
 
-def beside_facts(found: Evaluation, words: Wording) -> Facts | None:
+def beside_facts(found: Evaluation, words: Nouns) -> Facts | None:
     """Return one measure of the model and of the baselines; None without baselines.
 
     The measure is the error rate, or the AUC among unseen cells where one label alone was observed.

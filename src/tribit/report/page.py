@@ -22,11 +22,12 @@ from tribit.data.tables import finite_or_none
 from tribit.display import html_text
 from tribit.errors import InvalidTypeError, printable
 from tribit.evaluation.held_out import Evaluation
+from tribit.nouns import with_article, with_noun
 from tribit.randomness import RandomState
 from tribit.report.against import against_facts
 from tribit.report.facts import page_facts
 from tribit.report.trial import make_trial
-from tribit.report.wording import percent, with_article, with_noun, with_sign
+from tribit.report.wording import percent, with_sign
 
 if TYPE_CHECKING:
     from tribit.recommender import Recommender

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from tribit.errors import Message, with_mentions
 from tribit.evaluation.held_out import BASE_RATE, BIASES, POPULARITY, Evaluation
 from tribit.model.fitted import LIKE
-from tribit.report.wording import Wording, describe_choice, percent, with_article, with_noun
+from tribit.nouns import Nouns, with_article, with_noun
+from tribit.report.wording import describe_choice, percent
 from tribit.selection.record import DONE
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ NOT_MEASURED = "not measured: fit with --hold-out 0.1, or evaluate the model on 
 
 def fit_facts(recommender: Recommender) -> dict[str, str]:
     """Return names and facts of a fit, as ``tribit fit`` prints them."""
-    model, words = recommender.model_, Wording.of(recommender.reading_)
+    model, words = recommender.model_, Nouns.of(recommender.reading_)
     facts = {"data": _data(recommender, words), "model": _model(recommender)}
     if model.fitted_.meaning != LIKE:
         facts["probabilities"] = Message(f"of {with_mentions(model.fitted_.meaning)}")
@@ -33,17 +34,21 @@ def fit_facts(recommender: Recommender) -> dict[str, str]:
     return facts
 
 
-def _data(recommender: Recommender, words: Wording) -> str:
+def _data(recommender: Recommender, words: Nouns) -> str:
     """Return the size of the table and its base rate."""
     n_rows, n_columns = recommender.model_.shape_
     likes, dislikes = (recommender.summary_[name] for name in ("likes", "dislikes"))
     n = likes + dislikes
     labels = f"{with_noun(likes, 'like')} and {with_noun(dislikes, 'dislike') if dislikes else 'no dislikes'}"
-    rate = f" (base rate {percent(likes / n)})" if likes and dislikes else ""
+    seen, weights = recommender.seen_, ""
+    base_rate = likes / n
+    if seen is not None and seen.weights is not None:
+        base_rate, weights = seen.base_rate, f"; weights {seen.weight_text()}"
+    rate = f" (base rate {percent(base_rate)})" if likes and dislikes else ""
     zeros = recommender.reading_.zero_text()
     return (
         f"{with_noun(n_rows, words.row)} and {with_noun(n_columns, words.column)}; {labels}{rate}, "
-        f"{percent(n / (n_rows * n_columns))} of all pairs{f'; {zeros}' if zeros else ''}"
+        f"{percent(n / (n_rows * n_columns))} of all pairs{weights}{f'; {zeros}' if zeros else ''}"
     )
 
 
@@ -63,7 +68,7 @@ def _model(recommender: Recommender) -> str:
     return Message(text)
 
 
-def _quality(recommender: Recommender, words: Wording) -> dict[str, str]:
+def _quality(recommender: Recommender, words: Nouns) -> dict[str, str]:
     """Return the error rate and the AUC beside the baselines: on held-out entries, else on the validation set."""
     found, validation = recommender.evaluation_, recommender.summary_["validation"]
     if found is not None:
@@ -74,7 +79,7 @@ def _quality(recommender: Recommender, words: Wording) -> dict[str, str]:
     return _lines(validation, validation["baselines"], "auc", several, words)
 
 
-def quality_lines(found: Evaluation, words: Wording, kind: str) -> dict[str, str]:
+def quality_lines(found: Evaluation, words: Nouns, kind: str) -> dict[str, str]:
     """Return error rate, AUC and recall of an evaluation beside the baselines; ``kind`` is that of its entries."""
     name = "auc" if found.unseen is None else "unseen_auc"
     baselines = {title: each.measures for title, each in found.baselines.items()}
@@ -98,7 +103,7 @@ def _lines(
     baselines: Mapping[str, Measures],
     auc: str,
     several: str,
-    words: Wording,
+    words: Nouns,
 ) -> dict[str, str]:
     titles = {BIASES: words.biases, BASE_RATE: "the more frequent label"}
 

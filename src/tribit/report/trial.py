@@ -20,10 +20,10 @@ from tribit.evaluation.held_out import Evaluation, evaluate
 from tribit.folding.new_rows import place_entries
 from tribit.model.fitted import Fitted
 from tribit.model.scores import Scores
+from tribit.nouns import with_noun
 from tribit.questions.kinds import held_out_entries
 from tribit.randomness import RandomState, generator
 from tribit.ranking.rate_ranker import fit_ranker
-from tribit.report.wording import with_noun
 
 if TYPE_CHECKING:
     from tribit.ranking.scores import Ranker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from scipy.special import ndtri
@@ -13,21 +13,13 @@ from tribit.data.axis import Axis, Positions
 from tribit.errors import printable
 from tribit.evaluation.held_out import BASE_RATE, BIASES, POPULARITY, Evaluation
 from tribit.model.fitted import LIKE
+from tribit.nouns import Nouns, with_article, with_noun
 
 if TYPE_CHECKING:
     from tribit.completion.estimator import BinaryMatrixCompletion
-    from tribit.data.reading import Reading
     from tribit.model.spec import ModelSpec
     from tribit.selection.record import Search
 
-#: A noun (letters, with a space or a hyphen between words), and its maximum length: longer headings are sentences.
-NOUN, MAX_NOUN_LENGTH = re.compile(r"[^\W\d_]+(?:[ -][^\W\d_]+)*"), 24
-#: Endings of headings of ids: user_id, movieId, item no.
-ID_ENDING = re.compile(r"(?:[\W_]+(?i:ids?|no|nr|key|name|code)|(?<=[a-z])(?:Id|ID))$")
-#: Words with another meaning on the page: a table with such a heading has "rows" and "columns".
-RESERVED_NOUNS = frozenset(
-    {"like", "dislike", "entry", "list", "model", "cell", "score", "row", "column"}
-)
 #: Maximum length of a name, and the lengths of the two ends of a shortened one: a page has thousands of names, and a
 #: phone shows forty letters.
 MAX_NAME_LENGTH, HEAD, TAIL = 60, 40, 15
@@ -63,85 +55,6 @@ MEANINGS = {
 Facts = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Wording:
-    """Nouns for a row and a column.
-
-    Attributes
-    ----------
-    row, column : str
-        Singular nouns.
-    """
-
-    row: str = "row"
-    column: str = "column"
-
-    @classmethod
-    def of(cls, reading: Reading | None) -> Wording:
-        """Return the headings of a table if they are different nouns, else "row" and "column"."""
-        if reading is None or reading.layout != "long":
-            return cls()
-        row, column = noun(reading.row), noun(reading.column)
-        if row is None or column is None or row == column:
-            return cls()
-        return cls(row, column)
-
-    @property
-    def rows(self) -> str:
-        """Plural of the noun for a row."""
-        return plural(self.row)
-
-    @property
-    def columns(self) -> str:
-        """Plural of the noun for a column."""
-        return plural(self.column)
-
-    @property
-    def biases(self) -> str:
-        """Name of the baseline of row and column biases."""
-        return f"{self.row} and {self.column} biases"
-
-    @property
-    def pairs(self) -> str:
-        """Noun for the cells of the table."""
-        return f"{self.row}-{self.column} pairs"
-
-    def noun(self, side: str) -> str:
-        """Return the noun for "row" or "column", plural for "rows" and "columns"."""
-        return str(getattr(self, side))
-
-    def to_json(self) -> dict[str, str]:
-        """Return all nouns, for the script of the page."""
-        return {side: self.noun(side) for side in ("row", "rows", "column", "columns")}
-
-
-def noun(heading: str | None) -> str | None:
-    """Return the singular noun in a heading (``user_id``, ``MovieID``, ``items``); None if there is no clear one."""
-    if heading is None:
-        return None
-    plain = ID_ENDING.sub("", heading.strip()).replace("_", " ").strip().lower()
-    if plain.endswith("s") and not plain.endswith(("ss", "us", "is", "ies", "as", "os")):
-        plain = plain[:-1]  # users
-    # "movies" may be the plural of "movy" or "movie".
-    known = NOUN.fullmatch(plain) and 2 <= len(plain) <= MAX_NOUN_LENGTH and not plain.endswith("s")
-    return plain if known and plain not in RESERVED_NOUNS else None
-
-
-def plural(noun: str) -> str:
-    """Return the plural of a noun by the rules of English; it may be wrong for other languages."""
-    if noun in {"person", "child", "man", "woman"}:
-        return {"person": "people", "child": "children", "man": "men", "woman": "women"}[noun]
-    if noun.endswith("y") and noun[-2:-1] not in {*"aeiou"}:
-        return f"{noun[:-1]}ies"
-    return f"{noun}es" if noun.endswith(("x", "z", "ch", "sh")) else f"{noun}s"
-
-
-def with_article(noun: str) -> str:
-    """Return a noun with its indefinite article."""
-    vowel = noun[:1] in {*"aeio"} or (noun[:1] == "u" and not noun.startswith(("us", "un", "ut")))
-    return f"an {noun}" if vowel else f"a {noun}"
-
-
 def name_of(value: object) -> str:
     """Return an id as text, shortened, with escapes for control and direction characters."""
     text = str(value)
@@ -158,11 +71,6 @@ def names_at(axis: Axis, positions: Positions) -> list[str]:
     return [name_of(name) for name in axis.names(positions).tolist()]
 
 
-def with_noun(n: int, thing: str) -> str:
-    """Return a number with its noun: "1 row", "1,682 columns"."""
-    return f"{n:,} {thing if n == 1 else plural(thing)}"
-
-
 def with_sign(value: float, digits: int) -> str:
     """Return a number with its sign, with a typographic minus."""
     return f"{value:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
@@ -174,12 +82,12 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{value:.{digits}f}%" if value == 0 or value >= 0.1 else f"{value:.2g}%"
 
 
-def baseline_name(name: str, words: Wording) -> str:
+def baseline_name(name: str, words: Nouns) -> str:
     """Return the name of a baseline on the page."""
     return words.biases if name == BIASES else name
 
 
-def describe_data(facts: Facts | None, shape: tuple[int, int], words: Wording) -> str:
+def describe_data(facts: Facts | None, shape: tuple[int, int], words: Nouns) -> str:
     """Return sentences on the size of the data, the base rate and the medians."""
     size = f"{with_noun(shape[0], words.row)} and {with_noun(shape[1], words.column)}"
     if facts is None:
@@ -199,7 +107,7 @@ def describe_data(facts: Facts | None, shape: tuple[int, int], words: Wording) -
     )
 
 
-def describe_quality(found: Evaluation, words: Wording) -> list[str]:
+def describe_quality(found: Evaluation, words: Nouns) -> list[str]:
     """Return sentences on the measures of the model and of the baselines."""
     if found.unseen is not None:
         return [_describe_unseen(found, words)]
@@ -220,7 +128,7 @@ def describe_quality(found: Evaluation, words: Wording) -> list[str]:
     return texts
 
 
-def _describe_errors(found: Evaluation, words: Wording) -> str:
+def _describe_errors(found: Evaluation, words: Nouns) -> str:
     text = (
         f"On {with_noun(found.n_entries, 'test entry')} of {with_noun(found.n_rows, words.row)} the error rate of the "
         f"model is {percent(found.error_rate)}"
@@ -231,7 +139,7 @@ def _describe_errors(found: Evaluation, words: Wording) -> str:
     return f"{text}{biases}{_baseline_clause(found, 'error_rate', BASE_RATE, 'the more frequent label')}."
 
 
-def _compare_with_biases(found: Evaluation, words: Wording) -> tuple[bool, str] | None:
+def _compare_with_biases(found: Evaluation, words: Nouns) -> tuple[bool, str] | None:
     """Return whether the model has a significantly lower log-loss than biases, and a sentence on it."""
     baseline = found.baselines.get(BIASES)
     if baseline is None or "log_loss" not in baseline.differences:
@@ -250,7 +158,7 @@ def _compare_with_biases(found: Evaluation, words: Wording) -> tuple[bool, str] 
     return False, f"It does not differ significantly from {words.biases} {numbers}."
 
 
-def _describe_unseen(found: Evaluation, words: Wording) -> str:
+def _describe_unseen(found: Evaluation, words: Nouns) -> str:
     report = found.unseen
     assert report is not None
     if not report.n_unseen:
@@ -270,7 +178,7 @@ def _baseline_clause(found: Evaluation, measure: str, name: str, shown: str) -> 
     return "" if value is None else f"; that of {shown} is {percent(value)}"
 
 
-def describe_lists(found: Evaluation, words: Wording) -> str | None:
+def describe_lists(found: Evaluation, words: Nouns) -> str | None:
     """Return a sentence on the test likes in top-N lists."""
     lists = found.lists
     if lists is None:
@@ -314,15 +222,12 @@ def describe_choice(search: Search) -> str:
     return text
 
 
-def named_measures(found: Evaluation, words: Wording) -> dict[str, str]:
+def named_measures(found: Evaluation, words: Nouns) -> dict[str, str]:
     """Return the title of each measure, with the noun for a row."""
-    return {
-        name: title.replace("a row's", f"{with_article(words.row)}'s")
-        for name, title in found.titles().items()
-    }
+    return replace(found, nouns=words).titles()
 
 
-def measure_terms(found: Evaluation, titles: Mapping[str, str], words: Wording) -> dict[str, str]:
+def measure_terms(found: Evaluation, titles: Mapping[str, str], words: Nouns) -> dict[str, str]:
     """Return the meaning of the measures by title, and those of the baselines and of the interval."""
     measures = found.measures()
     terms = {
@@ -347,7 +252,7 @@ def measure_terms(found: Evaluation, titles: Mapping[str, str], words: Wording) 
     return terms
 
 
-def hyperparameter_terms(spec: ModelSpec, words: Wording) -> dict[str, str]:
+def hyperparameter_terms(spec: ModelSpec, words: Nouns) -> dict[str, str]:
     """Return the meaning of the hyperparameters that the text of a model names."""
     named = set(re.findall(r"\w+", str(spec)))
 
@@ -366,7 +271,7 @@ def describe_limits(
     facts: Facts | None,
     found: Evaluation,
     model: BinaryMatrixCompletion,
-    words: Wording,
+    words: Nouns,
     *,
     ranked: bool,
 ) -> list[str]:
@@ -393,7 +298,7 @@ def describe_limits(
     return texts
 
 
-def _limits_of_meaning(model: BinaryMatrixCompletion, words: Wording) -> str:
+def _limits_of_meaning(model: BinaryMatrixCompletion, words: Nouns) -> str:
     meaning = model.fitted_.meaning
     if meaning != LIKE:
         return (
@@ -411,7 +316,7 @@ def _limits_of_meaning(model: BinaryMatrixCompletion, words: Wording) -> str:
     )
 
 
-def _limits_of_data(facts: Facts, words: Wording) -> list[str]:
+def _limits_of_data(facts: Facts, words: Nouns) -> list[str]:
     texts = []
     for side, other in (("row", "column"), ("column", "row")):
         median, empty = facts["median"][side], facts["empty"][side]

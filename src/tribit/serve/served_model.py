@@ -14,13 +14,13 @@ from tribit.data.axis import Positions
 from tribit.errors import InvalidInputError
 from tribit.fitted_recommender import FittedRecommender
 from tribit.model.ease import row_blocks
+from tribit.nouns import Nouns
 from tribit.questions.base import fields_of
 from tribit.questions.kinds import Texts
 from tribit.questions.predict import Predict
 from tribit.questions.recommend import Recommend
 from tribit.ranking.lists import TopN
 from tribit.ranking.scores import Rated, RateParts, rate_parts, worth
-from tribit.report.wording import Wording
 from tribit.serve.schemas import (
     ParsedQuestion,
     encode,
@@ -71,7 +71,7 @@ class ServedModel:
         #: Names of rows and columns in JSON, the questions with these names, and nouns for a page.
         self.names = row, column = names_in_json(recommender.headings)
         self.endpoints = endpoints(self.names)
-        self.wording = Wording.of(recommender.reading_)
+        self.wording = Nouns.of(recommender.reading_)
         recommender.reading_ = replace(recommender.reading_, row=row, column=column)
         ranker = recommender.ranker_
         if ranker is not None:
