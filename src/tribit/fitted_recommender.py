@@ -256,3 +256,8 @@ def summary_of(seen: Observations) -> dict[str, Any]:
             **{name: version(name) for name in PACKAGES},
         },
     }
+
+
+def recommender_of(contents: Contents) -> FittedRecommender:
+    """Return the recommender of a file, for answers alone."""
+    return FittedRecommender._of(contents)

@@ -10,7 +10,7 @@ import uvicorn
 from report_models import NASTY, bundle, draw, named
 from tribit import Recommender
 from tribit.serve.app import create_app
-from tribit.serve.requests import ServiceSettings
+from tribit.serve.settings import ServiceSettings
 
 pytestmark = pytest.mark.browser
 CSS = "css selector"

@@ -98,7 +98,7 @@ CASES = [
     (FIT, "--scheduler nowhere"),
     *((["serve", "model"], words) for words in (
         "--host 192.0.2.1", "--port 70000", "--workers 0", "--max-body few", "--max-pairs 0", "--max-rows 0",
-        "--max-entries 0", "--max-n 0",
+        "--max-entries 0", "--max-n 0", "--max-per-address 0", "--allow-host http://a", "--token-file nowhere",
     )),
     (["export", "model", "-o", "f.npz"], "--dtype int8"),
     (REPORT[:2], "--random-state -1"),

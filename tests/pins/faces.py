@@ -87,7 +87,7 @@ def over_http(path, rows, asked):
     """Return what ``POST /recommend`` answers."""
     from starlette.testclient import TestClient  # warns of a newer one, which the run ignores
 
-    with TestClient(service(path)) as client:
+    with TestClient(service(path), base_url="http://localhost") as client:
         answer = client.post("/recommend", json={"rows": rows, **asked})
     assert answer.status_code == 200, answer.text
     return [

@@ -11,7 +11,7 @@ from tribit import (
 from tribit.data.reading import Reading, observations_from_file
 from tribit.ranking import CandidateRanker
 from tribit.serve.app import create_app
-from tribit.serve.requests import ServiceSettings
+from tribit.serve.settings import ServiceSettings
 from tribit.simulate import low_rank_target, observe, quantise
 from tribit.uncertainty import calibrate, conformal, laplace
 

@@ -4,13 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
+from service_parts import client_of
 from tribit import InvalidInputError, Observations, Recommender
 from tribit.cli import app
-from tribit.serve.app import create_app
-from tribit.serve.requests import ServiceSettings
 
 ITEMS = [f"item{j}" for j in range(18)]
 AMONG = ["item3", "item11", "item7", "item14"]
@@ -75,7 +73,7 @@ def test_python_the_command_line_and_http_agree_to_the_bit(recommender, path):
     printed = CliRunner().invoke(app, [*typed, *options])
     assert printed.exit_code == 0, printed.output
     table = json.loads(printed.stdout)
-    with TestClient(create_app(ServiceSettings(str(path)))) as client:
+    with client_of(path) as client:
         answer = client.post("/recommend", json={"rows": ["user2"], "n": 3, "among": AMONG})
         assert answer.status_code == 200, answer.text
         items = answer.json()["lists"][0]["items"]
@@ -92,7 +90,7 @@ def test_unknown_columns_and_none_are_refused(recommender, path, among, reason):
     with pytest.raises(InvalidInputError, match=reason):
         recommender.recommend("user2", among=among)
     if among:
-        with TestClient(create_app(ServiceSettings(str(path)))) as client:
+        with client_of(path) as client:
             answer = client.post("/recommend", json={"rows": ["user2"], "among": among})
         assert answer.status_code == 404
         assert reason in answer.json()["error"]

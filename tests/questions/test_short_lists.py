@@ -7,13 +7,11 @@ import warnings
 
 import numpy as np
 import pytest
-from starlette.testclient import TestClient
 
+from service_parts import client_of
 from tribit import BinaryMatrixCompletion, Observations, Recommender, TribitWarning
 from tribit.cli import main
 from tribit.report import make_report
-from tribit.serve.app import create_app
-from tribit.serve.requests import ServiceSettings
 
 ROWS, COLUMNS = [f"u{i}" for i in range(30)], [f"i{j}" for j in range(12)]
 #: Numbers of columns that the first rows have not seen.
@@ -88,7 +86,7 @@ def test_the_command_line(path, tmp_path, capsys):
 
 
 def test_the_service(path):
-    with TestClient(create_app(ServiceSettings(str(path)))) as client:
+    with client_of(path) as client:
         for level in (None, 0.9):
             body = {"rows": list(LEFT), "n": 10, "level": level}
             lists = client.post("/recommend", json=body).json()["lists"]

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from starlette.testclient import TestClient
 
+from service_parts import client_of
 from tribit import (
     BinaryMatrixCompletion,
     InvalidInputError,
@@ -18,8 +18,6 @@ from tribit import (
 from tribit.cli import main
 from tribit.data.axis import Axis
 from tribit.questions.kinds import Texts
-from tribit.serve.app import create_app
-from tribit.serve.requests import ServiceSettings
 
 USERS = [*map(str, range(190, 205)), "Ann, Bo"]
 FILMS = [f"film {j}" for j in range(12)]
@@ -44,7 +42,7 @@ def path(recommender, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(path):
-    with TestClient(create_app(ServiceSettings(str(path)))) as found:
+    with client_of(path) as found:
         yield found
 
 

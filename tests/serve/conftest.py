@@ -1,12 +1,9 @@
 """Saved recommenders and clients of the service."""
 
 import pytest
-from starlette.testclient import TestClient
 
-from service_parts import fitted
+from service_parts import client_of, fitted
 from tribit import Recommender
-from tribit.serve.app import create_app
-from tribit.serve.requests import ServiceSettings
 
 
 @pytest.fixture(scope="session")
@@ -35,15 +32,5 @@ def model_path(recommenders, tmp_path):
 
 @pytest.fixture(scope="session")
 def client(recommenders):
-    with TestClient(create_app(ServiceSettings(str(recommenders[0])))) as found:
+    with client_of(recommenders[0]) as found:
         yield found
-
-
-@pytest.fixture
-def client_of():
-    """Return a client of a service with settings of its own; its file is looked at when the test says so."""
-
-    def start(path, **settings):
-        return TestClient(create_app(ServiceSettings(str(path), **settings)))
-
-    return start

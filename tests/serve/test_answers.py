@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from markupsafe import escape
 
-from service_parts import fitted
+from service_parts import client_of, fitted
 from tribit import Observations, Recommender, similar
 from tribit.data.reading import Reading
 from tribit.model import ease
@@ -237,7 +237,7 @@ def test_a_new_row_without_known_entries_gets_the_popular_columns(client):
     assert predicted["predictions"][0]["basis"] == "column alone"
 
 
-def test_a_model_without_ids_counts_from_0(client_of, tmp_path):
+def test_a_model_without_ids_counts_from_0(tmp_path):
     recommender = fitted(ids=False)
     recommender.save(tmp_path / "m.tribit")
     client = client_of(tmp_path / "m.tribit")
@@ -258,7 +258,7 @@ def test_a_model_without_ids_counts_from_0(client_of, tmp_path):
         assert (refused.status_code, "are 0 to 39" in refused.json()["error"]) == (404, True)
 
 
-def test_whole_numbers_stay_numbers_in_answers(client_of, tmp_path):
+def test_whole_numbers_stay_numbers_in_answers(tmp_path):
     recommender = fitted(ids="numbers")
     recommender.save(tmp_path / "m.tribit")
     client = client_of(tmp_path / "m.tribit")
@@ -274,7 +274,7 @@ def test_whole_numbers_stay_numbers_in_answers(client_of, tmp_path):
     assert (reasons["user"], reasons["item"]) == (103, 205)
 
 
-def test_a_model_without_entries_says_what_it_cannot_do(client_of, tmp_path):
+def test_a_model_without_entries_says_what_it_cannot_do(tmp_path):
     recommender = fitted(keep_seen=False)
     recommender.save(tmp_path / "m.tribit")
     client = client_of(tmp_path / "m.tribit")
@@ -384,7 +384,7 @@ def test_rows_and_columns_are_named_as_in_the_table(client, path, body):
         (("rows", "item"), ("row", "column")),
     ],
 )
-def test_headings_of_a_table(client_of, tmp_path, headings, names):
+def test_headings_of_a_table(tmp_path, headings, names):
     recommender = fitted()
     recommender.reading_ = Reading(row=headings[0], column=headings[1], like_at=4)
     recommender.save(tmp_path / "m.tribit")

@@ -1,7 +1,10 @@
 """Hot reload of a replaced file during requests, and the metrics of it."""
 
+import asyncio
+import hashlib
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -10,9 +13,13 @@ import time
 import numpy as np
 import pytest
 
-from service_parts import replace_file
+from service_parts import client_of, replace_file
+from tribit import Recommender
+from tribit.serve import hot_reload
+from tribit.serve.app import create_app
 from tribit.serve.counters import LATENCY_BINS, Counters
-from tribit.serve.hot_reload import POLL_SECONDS, HotReload
+from tribit.serve.hot_reload import POLL_SECONDS, VERSION_DIGITS, HotReload
+from tribit.serve.settings import ServiceSettings
 
 
 def versions(client):
@@ -20,7 +27,7 @@ def versions(client):
     return health["model"], health["status"], health["problem"]
 
 
-def test_a_new_file_is_loaded(client_of, model_path, recommenders):
+def test_a_new_file_is_loaded(model_path, recommenders):
     client = client_of(model_path)
     model = client.app.state.service.model
     before, status, problem = versions(client)
@@ -41,7 +48,7 @@ def test_a_new_file_is_loaded(client_of, model_path, recommenders):
     assert "tribit_model_swaps_total 2.0\n" in client.get("/metrics").text
 
 
-def test_a_damaged_file_keeps_the_old_model(client_of, model_path, recommenders, caplog):
+def test_a_damaged_file_keeps_the_old_model(model_path, recommenders, caplog):
     client = client_of(model_path)
     model = client.app.state.service.model
     first = client.get("/recommend?row=r3").json()
@@ -66,7 +73,7 @@ def test_a_damaged_file_keeps_the_old_model(client_of, model_path, recommenders,
     assert "tribit_model_stale 0.0\n" in client.get("/metrics").text
 
 
-def test_a_file_that_is_gone_is_told(client_of, model_path):
+def test_a_file_that_is_gone_is_told(model_path):
     client = client_of(model_path)
     content = model_path.read_bytes()
     model_path.unlink()
@@ -77,6 +84,71 @@ def test_a_file_that_is_gone_is_told(client_of, model_path):
     replace_file(model_path, content)
     assert model.check() is True
     assert versions(client)[1:] == ("ok", None)
+
+
+def test_the_version_is_that_of_the_bytes_that_were_loaded(model_path, recommenders, monkeypatch):
+    """The file is replaced between reading it and naming its version."""
+    first, second = (path.read_bytes() for path in recommenders)
+    expected = Recommender.load(recommenders[0]).model_.fitted_.members[0].factors.row_factors
+    real = hot_reload.storage.read
+
+    def read(path, *args, **kwargs):
+        found = real(path, *args, **kwargs)
+        replace_file(path, second)
+        return found
+
+    monkeypatch.setattr(hot_reload.storage, "read", read)
+    model = HotReload(model_path, Counters())
+    assert model.version == hashlib.sha256(first).hexdigest()[:VERSION_DIGITS]
+    factors = model.served.recommender.model_.fitted_.members[0].factors.row_factors
+    np.testing.assert_array_equal(factors, expected)
+    assert model.check() is True  # it has noticed the other file
+    assert model.version == hashlib.sha256(second).hexdigest()[:VERSION_DIGITS]
+
+
+@pytest.mark.parametrize("damage", [b"", b"no model", None])
+def test_a_worker_without_a_model_waits_for_the_next_file(model_path, monkeypatch, caplog, damage):
+    """As when a worker is started again while the file is damaged or missing: one sentence, whatever the time."""
+    monkeypatch.setattr(hot_reload, "POLL_SECONDS", 0.01)
+    good = model_path.read_bytes()
+    if damage is None:
+        model_path.unlink()
+    else:
+        replace_file(model_path, damage)
+    model = HotReload(model_path, Counters(), may_wait=True)
+    assert not model.is_loaded
+    assert [model.check() for _ in range(3)] == [False] * 3
+    assert len(caplog.records) == 1
+    assert "A worker waits for a new file" in caplog.text
+    assert "Traceback" not in caplog.text
+    replace_file(model_path, good)
+    asyncio.run(model.wait())
+    assert (model.is_loaded, model.problem, model.status) == (True, None, "ok")
+    assert "tribit_model_swaps_total 0.0" in model.counters.text().decode()
+
+
+def test_an_application_that_waits_starts_with_its_model(model_path, monkeypatch):
+    """A signal ends a process that waits; afterwards signals are handled as before."""
+    monkeypatch.setattr(hot_reload, "POLL_SECONDS", 0.01)
+    good = model_path.read_bytes()
+    replace_file(model_path, good[:100])
+    app = create_app(ServiceSettings(str(model_path)), may_wait=True)
+    handler = signal.getsignal(signal.SIGTERM)
+
+    async def start():
+        async with app.router.lifespan_context(app):
+            return app.state.service.model.is_loaded
+
+    async def both():
+        starting = asyncio.create_task(start())
+        await asyncio.sleep(0.05)
+        assert not starting.done()
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+        replace_file(model_path, good)
+        return await starting
+
+    assert asyncio.run(both())
+    assert signal.getsignal(signal.SIGTERM) == handler
 
 
 def test_the_same_file_again_ends_a_problem(model_path):
@@ -90,7 +162,7 @@ def test_the_same_file_again_ends_a_problem(model_path):
     assert model.problem is None
 
 
-def test_the_application_looks_by_itself(client_of, model_path, recommenders):
+def test_the_application_looks_by_itself(model_path, recommenders):
     with client_of(model_path) as client:
         before = versions(client)[0]
         replace_file(model_path, recommenders[1].read_bytes())
@@ -102,7 +174,7 @@ def test_the_application_looks_by_itself(client_of, model_path, recommenders):
         assert versions(client)[0] != before
 
 
-def test_threads_see_one_model_at_a_time(client_of, model_path, recommenders):
+def test_threads_see_one_model_at_a_time(model_path, recommenders):
     """Each answer is wholly that of the version it names, while models are swapped under the requests."""
     client = client_of(model_path)
     service = client.app.state.service
@@ -174,7 +246,7 @@ def test_counts_of_several_workers_are_summed(tmp_path):
     assert "tribit_model_swaps_total 2.0\n" in text
 
 
-def test_unknown_paths_are_counted_together(client_of, model_path):
+def test_unknown_paths_are_counted_together(model_path):
     client = client_of(model_path)
     client.get("/made-up")
     text = client.get("/metrics").text

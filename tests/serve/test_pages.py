@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from service_parts import fitted
+from service_parts import client_of, fitted
 from tribit.data.reading import Reading
 
 
@@ -39,7 +39,7 @@ def test_the_page_speaks_of_the_columns_of_the_table(client):
 @pytest.mark.parametrize(
     ("heading", "noun"), [(None, "Row id"), ("<b>", "Row id"), ("user_id", "User id")]
 )
-def test_headings_of_any_kind(client_of, tmp_path, heading, noun):
+def test_headings_of_any_kind(tmp_path, heading, noun):
     recommender = fitted()
     recommender.reading_ = Reading(row=heading, column="item", layout="long")
     recommender.save(tmp_path / "m.tribit")
@@ -51,7 +51,7 @@ def test_headings_of_any_kind(client_of, tmp_path, heading, noun):
     assert client.get("/recommend", params={name: "r3"}).status_code == 200
 
 
-def test_a_model_without_entries_has_no_reasons(client_of, tmp_path):
+def test_a_model_without_entries_has_no_reasons(tmp_path):
     fitted(keep_seen=False).save(tmp_path / "m.tribit")
     page = client_of(tmp_path / "m.tribit").get("/").text
     assert 'data-entries="no"' in page

@@ -3,13 +3,14 @@
 import asyncio
 import json
 import re
+import threading
 from dataclasses import dataclass
 
 import pytest
 from markupsafe import escape
 from pydantic import ValidationError
 
-from service_parts import fitted
+from service_parts import client_of, fitted
 from tribit.data.reading import Reading
 from tribit.questions import Entry
 from tribit.questions.base import OMIT, option
@@ -17,8 +18,12 @@ from tribit.questions.kinds import Ids, Texts
 from tribit.questions.predict import Predict
 from tribit.questions.recommend import Recommend
 from tribit.serve.app import Service, create_app
-from tribit.serve.requests import RefusedError, ServiceSettings, Threads, error_response
+from tribit.serve.requests import RefusedError, Threads, error_response
 from tribit.serve.schemas import NEUTRAL, Endpoint, endpoints
+from tribit.serve.settings import ServiceSettings
+
+#: Headers of a body in JSON.
+JSON = {"Content-Type": "application/json"}
 
 
 def refused(answer, status, words):
@@ -60,7 +65,7 @@ def refused(answer, status, words):
     ],
 )
 def test_bad_bodies(client, body, status, words):
-    refused(client.post("/recommend", content=body), status, words)
+    refused(client.post("/recommend", content=body, headers=JSON), status, words)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +135,7 @@ def test_reasons_are_of_one_row(client):
     refused(answer, 422, "to 2 new rows")
 
 
-def test_ratings_need_a_model_of_ratings(client_of, tmp_path):
+def test_ratings_need_a_model_of_ratings(tmp_path):
     recommender = fitted()
     recommender.reading_ = Reading()
     recommender.save(tmp_path / "m.tribit")
@@ -138,14 +143,14 @@ def test_ratings_need_a_model_of_ratings(client_of, tmp_path):
     refused(client_of(tmp_path / "m.tribit").post("/recommend", json=body), 422, "send labels")
 
 
-def test_limits(client_of, recommenders):
+def test_limits(recommenders):
     client = client_of(
         recommenders[0], max_body=400, max_pairs=9, max_rows=3, max_entries=1, max_n=4
     )
     pair = {"row": "r1", "column": "c1"}
     entry = {"column": "c1", "label": 1}
     assert client.post("/predict", json={"pairs": [pair] * 9}).status_code == 200
-    refused(client.post("/predict", json={"pairs": [pair] * 10}), 413, "10 pairs are more than 9")
+    refused(client.post("/predict", json={"pairs": [pair] * 10}), 413, "more than 9 pairs")
     assert client.post("/recommend", json={"rows": ["r1"] * 3, "n": 3}).status_code == 200
     refused(client.post("/recommend", json={"rows": ["r1"] * 3, "n": 4}), 413, "12 columns in all")
     refused(client.post("/recommend", json={"rows": ["r1"] * 4}), 413, "4 rows are more than 3")
@@ -156,12 +161,74 @@ def test_limits(client_of, recommenders):
     assert client.post("/predict", json={"entries": [], "columns": ["c1"]}).status_code == 200
     refused(client.post("/similar", json={"rows": ["r1"] * 3, "n": 4}), 413, "12 columns in all")
     refused(client.post("/explain", json={"row": "r1", "column": "c1", "n": 5}), 413, "more than 4")
-    large = client.post("/recommend", content=b" " * 401)
+    large = client.post("/recommend", content=b" " * 401, headers=JSON)
     refused(large, 413, "more than 400 bytes")
     assert large.headers["connection"] == "close"
     chunks = (b" " * 100 for _ in range(5))  # without a length
-    refused(client.post("/recommend", content=chunks), 413, "more than 400 bytes")
+    refused(client.post("/recommend", content=chunks, headers=JSON), 413, "more than 400 bytes")
     refused(client.get("/recommend?row=" + "r" * 400), 414, "more than 400 bytes")
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        # One megabyte each: objects, keys, lists and strings in the place of a few thousand pairs.
+        (b'{"pairs": [' + b"{}," * 340_000 + b"{}]}", 413, "more than 10000 objects"),
+        (b'{"pairs": [{}' + b" , {}" * 200_000 + b"]}", 413, "more than 10000 objects"),
+        (b'{"pairs": [' + b"[]," * 340_000 + b"[]]}", 413, "more than 10000 objects"),
+        (b"{" + b",".join(b'"%x":1' % n for n in range(90_000)) + b"}", 413, "objects"),
+        (b'{"pairs":[{' + b",".join(b'"%x":1' % n for n in range(90_000)) + b"}]}", 413, "objects"),
+        (b'{"columns": [' + b'"",' * 300_000 + b'""]}', 413, "There are more than 10000 "),
+        (b'{"columns": [' + b"null," * 150_000 + b"null]}", 422, "columns.0: "),
+        (b'{"pairs": [' + b"1," * 400_000 + b"1]}", 422, "pairs.0: "),
+        (b"{" + b",".join(b'"%x":1' % n for n in range(40_000)) + b"}", 422, "has 40000 errors"),
+        (b"{" + b",".join(b'"%x":1' % n for n in range(3000)) + b"}", 422, "has 3000 errors"),
+    ],
+)
+def test_large_wrong_bodies_fail_at_the_first_error(client, body, status, words):
+    answer = client.post("/predict", content=body, headers=JSON)
+    refused(answer, status, words)
+    assert len(answer.content) < 300
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"pairs": [' + b"{}," * 5000 + b"{}]}",
+        b'{"entries": [' + b'{"column": 1.5},' * 5000 + b"1]}",
+    ],
+)
+def test_validation_ends_at_the_first_wrong_item(body):
+    with pytest.raises(ValidationError) as caught:
+        endpoints(NEUTRAL)["/predict"].read_json(body)
+    assert caught.value.error_count() <= 2
+
+
+@pytest.mark.parametrize(("n", "is_large"), [(10, False), (6000, True)])
+def test_large_bodies_are_parsed_outside_of_the_event_loop(client, monkeypatch, n, is_large):
+    threads = []
+    real = Endpoint.read_json
+
+    def read_json(self, body):
+        threads.append(threading.current_thread().name)
+        return real(self, body)
+
+    monkeypatch.setattr(Endpoint, "read_json", read_json)
+    # Brackets in ids count in no limit that a request of this size meets.
+    pairs = [{"row": "{a},{b}", "column": f"c{k % 25}"} for k in range(n)]
+    answer = client.post("/predict", json={"pairs": pairs})
+    assert answer.status_code == 200
+    assert len(answer.json()["predictions"]) == n
+    assert [name.startswith("tribit-serve") for name in threads] == [is_large]
+
+
+def test_a_query_with_too_many_fields(recommenders):
+    client = client_of(recommenders[0], max_pairs=20, max_rows=20, max_entries=20)
+    refused(client.get("/recommend?" + "&".join(["row=r1"] * 21)), 413, "more than 20 fields")
+    assert client.get("/recommend?n=1&" + "&".join(["row=r1"] * 19)).status_code == 200
+
+
+HEADERS = [(b"host", b"localhost"), (b"content-type", b"application/json")]
 
 
 def asgi(app, receive, path="/recommend"):
@@ -172,7 +239,7 @@ def asgi(app, receive, path="/recommend"):
         sent.append(message)
 
     scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode()}
-    scope |= {"query_string": b"", "headers": [], "root_path": "", "scheme": "http"}
+    scope |= {"query_string": b"", "headers": HEADERS, "root_path": "", "scheme": "http"}
     scope |= {"http_version": "1.1", "client": ("x", 1), "server": ("x", 1), "app": app}
     asyncio.run(app(scope, receive, send))
     return sent[0]["status"], json.loads(sent[1]["body"])
@@ -198,7 +265,7 @@ def test_a_sender_that_goes_away(recommenders):
     assert asgi(app, gone)[0] == 400
 
 
-def test_what_nobody_foresaw_is_no_traceback(client_of, recommenders, monkeypatch, caplog):
+def test_what_nobody_foresaw_is_no_traceback(recommenders, monkeypatch, caplog):
     client = client_of(recommenders[0])
 
     def broken(*_):
@@ -252,7 +319,7 @@ def test_the_docs_page_has_every_field_and_loads_nothing(client):
             shown = {"rows": "user", "row": "user", "columns": "item", "column": "item"}
             assert f"<td>{shown.get(name, name)}</td>" in page.text
             assert escape(field.about.help) in page.text
-    assert "curl http://127.0.0.1:8000/similar -d" in page.text
+    assert "curl http://127.0.0.1:8000/similar --json" in page.text
     assert not re.search(r"<script|<link|src=|url\(", page.text)
     assert "default-src 'none'" in page.headers["content-security-policy"]
 

@@ -125,3 +125,46 @@ def test_a_process_answers_swaps_and_ends(model_path, recommenders, library, wor
     finally:
         served.process.kill()
     assert (code, err) == (0, "")
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_started_again_waits_for_a_good_file(model_path, recommenders):
+    """A worker is killed while the file is damaged: no request fails, and both load the next file."""
+    served = Served(model_path, "--workers", "2")
+    try:
+        before = served.get("/health").json()["model"]
+        served.wait_for(2)
+        replace_file(model_path, b"damaged")
+        os.kill(workers_of(served.process.pid)[0], signal.SIGKILL)
+        time.sleep(5)  # the supervisor starts it again, and it polls several times
+        for _ in range(50):
+            health = served.get("/health").json()
+            assert (health["status"], health["model"]) == ("stale", before)
+        assert len(workers_of(served.process.pid)) == 2
+        replace_file(model_path, recommenders[1].read_bytes())
+        found = set()
+        for _ in range(300):
+            found = {served.get("/health").json()["model"] for _ in range(10)}
+            if before not in found:
+                break
+            time.sleep(0.1)
+        assert len(found - {before}) == len(found) == 1
+        code, err = served.ended_by(signal.SIGTERM)
+    finally:
+        served.process.kill()
+    assert code == 0
+    assert err.count("A worker waits for a new file") == 1
+    assert err.count("could not be loaded") == 2  # one sentence of each worker
+    assert "Traceback" not in err
+
+
+def workers_of(parent):
+    """Return the ids of the processes of a service that load models: children that run multiprocessing's spawn."""
+    found = subprocess.run(
+        ["ps", "--ppid", str(parent), "-o", "pid=,args="],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = [line.split(maxsplit=1) for line in found.stdout.splitlines()]
+    return [int(pid) for pid, args in lines if "spawn_main" in args]

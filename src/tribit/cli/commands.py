@@ -65,7 +65,6 @@ CHANGE = "tribit.questions.changes:Incorporate"
 
 #: Packages that the service needs beside those of the library.
 SERVICE_PACKAGES = ("starlette", "pydantic", "uvicorn", "prometheus_client")
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class FitCommand(LazyCommand):
@@ -434,6 +433,23 @@ def serve(
         int, typer.Option(help="Limit on the entries of new rows in a request.")
     ] = 10_000,
     max_n: Annotated[int, typer.Option(help="Limit on the length of a list.")] = 1000,
+    max_per_address: Annotated[
+        int, typer.Option(help="Limit on the open connections of one address, in each process.")
+    ] = 256,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="name",
+            help="Host name that requests may use, beside --host and those of the loopback address; * for any. "
+            "Repeat it for several.",
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with the token that requests must send: Authorization: Bearer token."
+        ),
+    ] = None,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log a line for each request.")
     ] = False,
@@ -446,14 +462,15 @@ def serve(
             'run pip install "tribit[serve]".'
         )
     from tribit.serve.app import serve as run  # noqa: PLC0415 - help should not wait
-    from tribit.serve.requests import ServiceSettings  # noqa: PLC0415
+    from tribit.serve.settings import LOOPBACK, ServiceSettings, read_token  # noqa: PLC0415
 
     def ready(address: str) -> None:
         typer.echo(f"{model} at {address} (questions: {address}/docs)")
-        if host not in LOOPBACK:
+        if host not in LOOPBACK and token_file is None:
             print_message(
                 "Warning",
-                "The service has no authentication: let only trusted machines reach it, or a proxy that authenticates.",
+                "The service has no authentication: pass --token-file, or let only trusted machines or a proxy that "
+                "authenticates reach it.",
             )
 
     settings = ServiceSettings(
@@ -463,6 +480,9 @@ def serve(
         max_rows=max_rows,
         max_entries=max_entries,
         max_n=max_n,
+        max_per_address=max_per_address,
+        hosts=tuple(allow_host or ()),
+        token_digest=None if token_file is None else read_token(token_file),
     )
     with until_stopped():
         run(settings, host, port, workers=workers, access_log=access_log, ready=ready)

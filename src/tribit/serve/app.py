@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import datetime
 import os
+import signal
 import socket
 import tempfile
 import warnings
-from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -23,22 +26,23 @@ from starlette.routing import Route
 from tribit.checks import check_count
 from tribit.errors import InvalidInputError, TribitWarning, parameter, quoted
 from tribit.serve import pages
+from tribit.serve.access import Access, has_token
+from tribit.serve.connections import Connections, server_options
 from tribit.serve.counters import METRICS_FOLDER_VARIABLE, Counters
 from tribit.serve.hot_reload import HotReload, load_model
 from tribit.serve.requests import (
     JSON,
+    LARGE_BODY,
     Handler,
-    ServiceSettings,
     Threads,
-    check_size,
     counted_handler,
     error_response,
+    parse,
     read_request,
 )
 from tribit.serve.schemas import NEUTRAL, PATH_WITH_QUERY, encode, endpoints
+from tribit.serve.settings import ServiceSettings
 
-#: Maximum number of open connections of a worker. Further ones get a 503, so that clients cannot fill the memory.
-MAX_CONNECTIONS = 1000
 #: Maximum number of connections that the system queues until a worker accepts them.
 BACKLOG = 2048
 #: Time limit in seconds for open requests when the service stops.
@@ -52,12 +56,17 @@ class Service:
     ----------
     settings : ServiceSettings
         Model file, which is loaded here, and limits.
+    may_wait : bool
+        Whether the service waits for another file if this one cannot be loaded.
     """
 
-    def __init__(self, settings: ServiceSettings) -> None:
+    def __init__(self, settings: ServiceSettings, *, may_wait: bool = False) -> None:
         self.settings = settings
         self.counters = Counters()
-        self.model = HotReload(settings.model, self.counters)
+        self.connections = Connections(settings, self.counters.count_closed)
+        self.model = HotReload(
+            settings.model, self.counters, max_items=settings.max_items, may_wait=may_wait
+        )
         self.threads = Threads()
 
     def routes(self) -> list[Route]:
@@ -81,11 +90,13 @@ class Service:
 
     def _question_handler(self, path: str) -> Handler:
         async def answer(request: Request) -> Response:
-            endpoint = self.model.served.endpoints[path]
-            fields = await read_request(request, endpoint, self.settings)
+            given = await read_request(request, self.settings)
             served = self.model.served  # read once: a reload may replace it during the request
-            check_size(fields, served.shape, self.settings)
-            parsed = endpoint.make_question(fields, served.recommender)
+            parts = given, served.endpoints[path], served, self.settings
+            if len(given) > LARGE_BODY:
+                parsed = await self.threads.run(parse, *parts)
+            else:
+                parsed = parse(*parts)
             if served.is_quick(parsed):
                 found = served.answer(parsed)
             else:
@@ -96,19 +107,25 @@ class Service:
 
     async def index(self, _: Request) -> Response:
         """Return the page with a search box for a row."""
-        return pages.response(pages.index_page(self.model.served))
+        needs_token = self.settings.token_digest is not None
+        return pages.response(pages.index_page(self.model.served, needs_token=needs_token))
 
     async def docs(self, _: Request) -> Response:
         """Return the page with the endpoints and their fields."""
         return pages.response(pages.docs_page(self.model.served.names))
 
-    async def health(self, _: Request) -> Response:
-        """Return version, shape and names of ids of the loaded model, and the problem with a newer file."""
+    async def health(self, request: Request) -> Response:
+        """Return version, shape and names of ids of the loaded model, and the problem with a newer file.
+
+        Without the token, where one is needed, return the status alone.
+        """
         model = self.model
+        if not has_token(request.headers, self.settings):
+            return Response(encode({"status": model.status}), media_type=JSON)
         rows, columns = model.served.shape
         loaded = datetime.datetime.fromtimestamp(model.loaded, datetime.UTC)
         answer = {
-            "status": "ok" if model.problem is None else "stale",
+            "status": model.status,
             "model": model.version,
             "loaded": loaded.isoformat(timespec="seconds"),
             "rows": rows,
@@ -123,14 +140,17 @@ class Service:
         return Response(self.counters.text(), headers={"content-type": CONTENT_TYPE_LATEST})
 
 
-def create_app(settings: ServiceSettings) -> Starlette:
+def create_app(settings: ServiceSettings, *, may_wait: bool = False) -> Starlette:
     """Return the application with its model loaded; while it runs, it reloads a replaced file."""
-    service = Service(settings)
+    service = Service(settings, may_wait=may_wait)
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncIterator[dict[str, Connections]]:
+        if not service.model.is_loaded:
+            with default_signals():
+                await service.model.wait()
         polling = asyncio.create_task(service.model.poll())
-        yield
+        yield {"connections": service.connections}
         polling.cancel()
         with suppress(asyncio.CancelledError):
             await polling
@@ -146,16 +166,31 @@ def create_app(settings: ServiceSettings) -> Starlette:
         return error_response(status, sentence)
 
     app = Starlette(
-        routes=service.routes(), lifespan=lifespan, exception_handlers={HTTPException: refuse}
+        routes=service.routes(),
+        lifespan=lifespan,
+        middleware=[Middleware(Access, settings=settings, counters=service.counters)],
+        exception_handlers={HTTPException: refuse},
     )
     app.state.service = service
     return app
 
 
 def app_of_worker() -> Starlette:
-    """Return the application of a worker process."""
+    """Return the application of a worker process, which may be started again when the file is damaged."""
     warnings.simplefilter("ignore", TribitWarning)  # the field "basis" of an answer has the reason
-    return create_app(ServiceSettings.from_environment())
+    return create_app(ServiceSettings.from_environment(), may_wait=True)
+
+
+@contextmanager
+def default_signals() -> Iterator[None]:
+    """Let signals end the process at once: before its model is loaded, a worker has no request to finish."""
+    numbers = signal.SIGINT, signal.SIGTERM
+    handlers = [signal.signal(number, signal.SIG_DFL) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, handlers, strict=True):
+            signal.signal(number, handler)
 
 
 def serve(
@@ -172,7 +207,7 @@ def serve(
     Parameters
     ----------
     settings : ServiceSettings
-        Model file and limits.
+        Model file, limits and access rules. The service also trusts its own host.
     host : str
         Address to listen at.
     port : int
@@ -188,6 +223,7 @@ def serve(
     check_count("port", port, 0, 65535)
     warnings.simplefilter("ignore", TribitWarning)  # the field "basis" of an answer has the reason
     port = _check_address(host, port)
+    settings = replace(settings, hosts=(*settings.hosts, host))
     with ExitStack() as stack:
         app: Starlette | str = "tribit.serve.app:app_of_worker"
         if workers == 1:
@@ -204,13 +240,11 @@ def serve(
             host=host,
             port=port,
             workers=workers,
-            log_level="info" if access_log else "warning",
+            log_level="info" if access_log else "error",  # no line for each bad request
             access_log=access_log,
-            limit_concurrency=MAX_CONNECTIONS,
             backlog=BACKLOG,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-            server_header=False,
-            ws="none",
+            **server_options(settings),
         )
 
 

@@ -59,6 +59,12 @@ class Counters:
         self.failures = Counter(
             "tribit_model_load_failures", "Files that could not be loaded.", registry=registry
         )
+        self._closed = Counter(
+            "tribit_connections_closed",
+            "Connections that were closed or refused because of a limit, by reason.",
+            ("reason",),
+            registry=registry,
+        )
         if METRICS_FOLDER_VARIABLE in os.environ:
             self.registry = CollectorRegistry()
             MultiProcessCollector(self.registry)  # type: ignore[no-untyped-call]
@@ -67,6 +73,10 @@ class Counters:
         """Count a request."""
         self._requests.labels(endpoint, status).inc()
         self._seconds.labels(endpoint).observe(seconds)
+
+    def count_closed(self, reason: str) -> None:
+        """Count a connection that a limit closed."""
+        self._closed.labels(reason).inc()
 
     def describe(self, model: LoadedModel) -> None:
         """Add gauges of the model of this worker."""

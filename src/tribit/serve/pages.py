@@ -22,12 +22,15 @@ from tribit.serve.served_model import ServedModel
 ERRORS = {
     400: "The body is not JSON, or the query is not UTF-8.",
     404: "An id is unknown where it must be known, or the path does not exist.",
+    401: "The token is missing or wrong.",
     405: "The endpoint does not accept this method.",
-    408: "The body did not arrive in time.",
-    413: "The request exceeds a limit (414: its query does).",
+    408: "The headers or the body did not arrive in time.",
+    413: "The request exceeds a limit (414: its query, 431: its headers).",
+    415: "The body is not declared as JSON by the header Content-Type: application/json.",
+    421: "The host of the request is not one of the service.",
     422: "A field is invalid.",
     500: "The service failed; its log has the reason.",
-    503: "Too many long requests are waiting: try again.",
+    503: "Too many long requests or connections are open: try again.",
 }
 _ENVIRONMENT = Environment(
     loader=PackageLoader("tribit.serve"),
@@ -71,6 +74,7 @@ def _headers() -> dict[str, str]:
     return {
         "content-security-policy": "; ".join(f"{name} {rule}" for name, rule in policy.items()),
         "referrer-policy": "no-referrer",
+        "x-content-type-options": "nosniff",
     }
 
 
@@ -79,12 +83,13 @@ def response(page: str) -> Response:
     return HTMLResponse(page, headers=_headers())
 
 
-def index_page(served: ServedModel) -> str:
-    """Return the ``/`` page: a search box for a row, for its list with reasons."""
+def index_page(served: ServedModel, *, needs_token: bool = False) -> str:
+    """Return the ``/`` page: a search box for a row, for its list with reasons; with a box for the token if needed."""
     recommender = served.recommender
     return _render(
         "index.html",
         words=served.wording,
+        needs_token=needs_token,
         names=served.names,
         meaning=recommender.model_.fitted_.meaning,
         has_entries=recommender.seen_ is not None,
@@ -111,7 +116,7 @@ def docs_page(names: Names) -> str:
             "path": path,
             "help": endpoint.entry.help,
             "fields": documented_fields(endpoint.schema),
-            "example": f"curl http://127.0.0.1:8000{path} -d {quote(json.dumps(endpoint.example))}",
+            "example": f"curl http://127.0.0.1:8000{path} --json {quote(json.dumps(endpoint.example))}",
         }
         for path, endpoint in endpoints(names).items()
     ]

@@ -1,26 +1,24 @@
-"""Requests: limits of a service, reading and checking a body or a query, long requests in threads, and errors."""
+"""Requests: reading and checking a body or a query, long requests in threads, and errors."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import os
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from typing import ParamSpec, Self, TypeAlias, TypeVar
+from typing import ParamSpec, TypeAlias, TypeVar
 from urllib.parse import parse_qs
 
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from tribit.checks import check_count, check_field, check_positive
 from tribit.errors import TribitError, UnknownIdError, printable, quoted
 from tribit.serve.counters import Counters
-from tribit.serve.schemas import Endpoint, encode
+from tribit.serve.schemas import Endpoint, ParsedQuestion, encode
+from tribit.serve.served_model import ServedModel
+from tribit.serve.settings import ServiceSettings
 
 logger = logging.getLogger(__name__)
 Arguments = ParamSpec("Arguments")
@@ -28,49 +26,14 @@ Result = TypeVar("Result")
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 JSON = "application/json"
-#: Environment variable with the settings of a worker process.
-SETTINGS_VARIABLE = "TRIBIT_SERVE_SETTINGS"
-
-
-@dataclass(frozen=True)
-class ServiceSettings:
-    """Model file and limits of a service.
-
-    Parameters
-    ----------
-    model : str
-        Path of a saved recommender.
-    max_body : int
-        Maximum number of bytes of a body, and of a query.
-    max_pairs : int
-        Maximum number of pairs of a request, and of columns in all its lists.
-    max_rows, max_entries, max_n : int
-        Maximum number of rows of a request, known or new; of entries and of columns in it; of columns in a list.
-    body_seconds : float
-        Time limit for the arrival of a body.
-    """
-
-    model: str
-    max_body: int = 2**20
-    max_pairs: int = 10_000
-    max_rows: int = 1000
-    max_entries: int = 10_000
-    max_n: int = 1000
-    body_seconds: float = 10.0
-
-    def __post_init__(self) -> None:
-        for name in ("max_body", "max_pairs", "max_rows", "max_entries", "max_n"):
-            check_field(self, name, check_count)
-        check_field(self, "body_seconds", check_positive)
-
-    def to_environment(self) -> None:
-        """Set the environment variable that worker processes inherit."""
-        os.environ[SETTINGS_VARIABLE] = json.dumps(asdict(self))
-
-    @classmethod
-    def from_environment(cls) -> Self:
-        """Return the settings of the parent process."""
-        return cls(**json.loads(os.environ[SETTINGS_VARIABLE]))
+#: Bytes of a body above which it is parsed in a thread, and its structure is checked before.
+LARGE_BODY = 2**16
+#: Number of errors above which none is described.
+MAX_LISTED_ERRORS = 100
+#: Maximum number of fields of an item of a list: those of an entry, and one.
+MAX_FIELDS_OF_ITEM = 5
+#: A body, or the values of a query by name.
+Given: TypeAlias = bytes | dict[str, list[str]]
 
 
 class RefusedError(Exception):
@@ -159,43 +122,99 @@ def response_to_exception(error: Exception) -> Response:
 
 def error_response(status: int, sentence: str, *, close: bool = False) -> Response:
     """Return ``{"error": sentence}``."""
-    headers = {"connection": "close"} if close else {}
+    headers = {"x-content-type-options": "nosniff"}
+    if close:
+        headers["connection"] = "close"
     if status == 503:
         headers["retry-after"] = "1"
+    if status == 401:
+        headers["www-authenticate"] = "Bearer"
     return Response(encode({"error": printable(sentence)}), status, headers, JSON)
 
 
 def _invalid_fields(error: ValidationError) -> Response:
     """Return the first error in the fields of a request, with the number of further errors."""
-    details = error.errors(include_url=False, include_context=False, include_input=True)
-    first = details[0]
+    number = error.error_count()
+    if number > MAX_LISTED_ERRORS:  # the list of them would be larger than the request
+        return error_response(422, f"The body has {number} errors; /docs has an example.")
+    first = error.errors(include_url=False, include_input=True)[0]
     if first["type"] == "json_invalid":
         reason = first["msg"].removeprefix("Invalid JSON: ")
         return error_response(400, f"The body is not JSON ({reason}); send an object as in /docs.")
     path = ".".join(map(str, first["loc"]))
+    if first["type"] == "too_long":
+        limit = first["ctx"]["max_length"]
+        return error_response(413, f"There are more than {limit} {path}; send fewer at once.")
     where = f"{printable(path)}: " if path else ""
     got = f"; got {quoted(first['input'])}" if first["type"] != "missing" else ""
     message = first["msg"][:1].lower() + first["msg"][1:]
-    more = f" ({len(details) - 1} more)" if len(details) > 1 else ""
+    more = f" ({number - 1} more)" if number > 1 else ""
     return error_response(422, f"{where}{message}{got}{more}; /docs has an example.")
 
 
-async def read_request(
-    request: Request, endpoint: Endpoint, settings: ServiceSettings
-) -> BaseModel:
-    """Return the checked fields of a body or a query."""
+async def read_request(request: Request, settings: ServiceSettings) -> Given:
+    """Return the body of a request, or the values of its query."""
     if request.method == "POST":
-        return endpoint.read_json(await _read_body(request, settings))
+        _check_content_type(request.headers.get("content-type", ""))
+        return await _read_body(request, settings)
     query = request.scope["query_string"]
     if len(query) > settings.max_body:
         raise RefusedError(
             414, f"The query has more than {settings.max_body} bytes; send less, or a body."
         )
     try:
-        fields = parse_qs(query.decode("ascii"), keep_blank_values=True, errors="strict")
-    except ValueError:
+        return parse_qs(
+            query.decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=settings.max_items,
+        )
+    except UnicodeError:
         raise RefusedError(400, "The query is not UTF-8; percent-encode it as UTF-8.") from None
-    return endpoint.read_query(fields)
+    except ValueError:
+        raise RefusedError(
+            413, f"The query has more than {settings.max_items} fields; send fewer at once."
+        ) from None
+
+
+def _check_content_type(given: str) -> None:
+    """Refuse a body that is not declared as JSON: a page of another site can send other types without being asked."""
+    kind = given.partition(";")[0].strip().lower()
+    if kind != JSON and not (kind.startswith("application/") and kind.endswith("+json")):
+        raise RefusedError(
+            415, f"The body must be JSON, with the header Content-Type: {JSON} (curl --json)."
+        )
+
+
+def parse(
+    given: Given, endpoint: Endpoint, served: ServedModel, settings: ServiceSettings
+) -> ParsedQuestion:
+    """Return the question of a body or a query within the limits."""
+    if isinstance(given, bytes):
+        _check_structure(given, settings.max_items)
+        fields = endpoint.read_json(given)
+    else:
+        fields = endpoint.read_query(given)
+    check_size(fields, served.shape, settings)
+    return endpoint.make_question(fields, served.recommender)
+
+
+def _check_structure(body: bytes, max_items: int) -> None:
+    """Refuse a body with more objects, keys or lists than any request has, before it is parsed.
+
+    Brackets within ids count as well, so that each limit is far above what requests need.
+    """
+    if len(body) <= LARGE_BODY:
+        return
+    dense = body.translate(None, b" \t\r\n")
+    objects = dense.count(b",{") + dense.count(b"[{")
+    keys = dense.count(b'":')
+    lists = dense.count(b",[")
+    if objects > 2 * max_items or keys > MAX_FIELDS_OF_ITEM * max_items or lists > max_items:
+        raise RefusedError(
+            413,
+            f"The body has more than {max_items} objects or lists; send fewer at once, as in /docs.",
+        )
 
 
 async def _read_body(request: Request, settings: ServiceSettings) -> bytes:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 #: Maximum number of characters of an id in a request.
 MAX_ID_LENGTH = 1000
+#: Maximum number of items of a list in a request, for default limits.
+MAX_ITEMS = 10_000
 STRICT = ConfigDict(extra="forbid")
 #: Names of a row and of a column in JSON.
 Names: TypeAlias = tuple[str, str]
@@ -169,11 +171,14 @@ class Endpoint:
         Its entry in :data:`tribit.questions.QUESTIONS`.
     names : (str, str)
         Names of rows and columns in JSON.
+    max_items : int
+        Maximum number of items of any list of a request.
     """
 
     name: str
     entry: Entry
     names: Names = NEUTRAL
+    max_items: int = MAX_ITEMS
 
     @cached_property
     def question(self) -> Any:
@@ -190,7 +195,8 @@ class Endpoint:
     def schema(self) -> type[BaseModel]:
         """Pydantic model of a request."""
         fields: dict[str, Any] = {
-            name: _schema_of(field, self.names) for name, field in self.fields.items()
+            name: _schema_of(field, self.names, self.max_items)
+            for name, field in self.fields.items()
         }
         config = rules_of(self.names) | ConfigDict(json_schema_extra={"examples": [self.example]})
         name = f"{self.question.__name__}Request"
@@ -253,10 +259,10 @@ class Endpoint:
 
 
 @cache
-def endpoints(names: Names) -> dict[str, Endpoint]:
+def endpoints(names: Names, max_items: int = MAX_ITEMS) -> dict[str, Endpoint]:
     """Return the questions with an example request, by path."""
     return {
-        f"/{name}": Endpoint(name, entry, names)
+        f"/{name}": Endpoint(name, entry, names, max_items)
         for name, entry in QUESTIONS.items()
         if entry.request is not None
     }
@@ -266,14 +272,14 @@ def endpoints(names: Names) -> dict[str, Endpoint]:
 PATH_WITH_QUERY = "/recommend"
 
 
-def _schema_of(field: Field, names: Names) -> tuple[Any, Any]:
+def _schema_of(field: Field, names: Names, max_items: int) -> tuple[Any, Any]:
     """Return the type and the default of a field of a request."""
     kind, rules = _kind_in_json(field), dict(field.about.rules)
     hint: Any = field.types[0]
     if "choices" in rules:
         hint = Literal[tuple(rules.pop("choices"))]
     elif kind is not None:
-        hint = Id if _is_single(field) else _list_type(kind, names)
+        hint = Id if _is_single(field) else _list_type(kind, names, max_items)
     elif _is_switch(field):
         hint = bool
     elif hint is float:
@@ -286,12 +292,12 @@ def _schema_of(field: Field, names: Names) -> tuple[Any, Any]:
     return described, ... if default is MISSING else default
 
 
-def _list_type(kind: Kind, names: Names) -> Any:
-    """Return the type of a list in JSON."""
-    if kind is IDS:
-        return Annotated[list[Id], Rule(min_length=1)]
+def _list_type(kind: Kind, names: Names, max_items: int) -> Any:
+    """Return the type of a list in JSON, whose first wrong item ends the validation."""
     pair, entry = record_types(names)
-    return Annotated[list[pair], Rule(min_length=1)] if kind is PAIRS else list[entry]  # type: ignore[valid-type]
+    item: Any = {IDS: Id, PAIRS: pair}.get(kind, entry)
+    least = 1 if kind in (IDS, PAIRS) else 0
+    return Annotated[list[item], Rule(min_length=least, max_length=max_items, fail_fast=True)]
 
 
 def _is_switch(field: Field) -> bool:

@@ -22,6 +22,7 @@ from tribit.questions.recommend import Recommend
 from tribit.ranking.lists import TopN
 from tribit.ranking.scores import Rated, RateParts, rate_parts, worth
 from tribit.serve.schemas import (
+    MAX_ITEMS,
     ParsedQuestion,
     encode,
     endpoints,
@@ -58,6 +59,8 @@ class ServedModel:
         Version of the model in answers.
     max_table_cells : int
         Maximum number of cells with precomputed rates.
+    max_items : int
+        Maximum number of items of any list of a request.
     """
 
     def __init__(
@@ -66,11 +69,12 @@ class ServedModel:
         version: str = "",
         *,
         max_table_cells: int = MAX_TABLE_CELLS,
+        max_items: int = MAX_ITEMS,
     ) -> None:
         recommender = recommender.with_rho()
         #: Names of rows and columns in JSON, the questions with these names, and nouns for a page.
         self.names = row, column = names_in_json(recommender.headings)
-        self.endpoints = endpoints(self.names)
+        self.endpoints = endpoints(self.names, max_items)
         self.wording = Nouns.of(recommender.reading_)
         recommender.reading_ = replace(recommender.reading_, row=row, column=column)
         ranker = recommender.ranker_

@@ -33,6 +33,7 @@ from tribit.storage.file_format import (
     OBJECT,
     SWITCH,
     TEXT,
+    Digest,
     Field,
     Tensor,
     Tensors,
@@ -176,8 +177,15 @@ def write(path: str | os.PathLike[str], contents: Contents) -> None:
         temporary.write_bytes(to_bytes(tensors, metadata={"tribit": json.dumps(header)}))
 
 
-def read(path: str | os.PathLike[str], make: Callable[[Contents], Made]) -> Made:
+def read(
+    path: str | os.PathLike[str],
+    make: Callable[[Contents], Made],
+    *,
+    digest: Digest | None = None,
+) -> Made:
     """Read a file and return the result of ``make``, whose errors are those of a damaged file.
+
+    A ``digest`` is updated with the bytes that were read, and then is that of the whole file.
 
     Examples
     --------
@@ -199,7 +207,7 @@ def read(path: str | os.PathLike[str], make: Callable[[Contents], Made]) -> Made
         )
     try:
         with source.open("rb") as file:
-            return _read(file, name, make)
+            return _read(file, name, make, digest)
     except OSError as error:
         raise InvalidInputError(
             f"{name} cannot be read ({error.strerror or error}); check its permissions and its disk."
@@ -211,9 +219,11 @@ def read(path: str | os.PathLike[str], make: Callable[[Contents], Made]) -> Made
         ) from None
 
 
-def _read(file: BinaryIO, name: str, make: Callable[[Contents], Made]) -> Made:
+def _read(
+    file: BinaryIO, name: str, make: Callable[[Contents], Made], digest: Digest | None
+) -> Made:
     try:
-        metadata, places = read_description(file)
+        metadata, places = read_description(file, digest)
         header = parsed_json(str(metadata.get("tribit", "null")).encode())
     except (OSError, ValueError) as error:
         raise InvalidInputError(
@@ -223,7 +233,7 @@ def _read(file: BinaryIO, name: str, make: Callable[[Contents], Made]) -> Made:
     _check_format(header, name)
     try:
         _check(header, {key: (place.dtype, place.shape) for key, place in places.items()})
-        return make(_contents(header, read_tensors(file, places), name))
+        return make(_contents(header, read_tensors(file, places, digest), name))
     except DAMAGE_ERRORS as error:
         raise InvalidInputError(
             f"{name} is a damaged tribit model ({reason_of(error)}); fit it again."

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from types import NoneType
-from typing import Any, BinaryIO, cast, get_args, get_origin, get_type_hints
+from typing import Any, BinaryIO, Protocol, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -205,15 +205,29 @@ def parsed_json(text: bytes) -> Any:
         raise ValueError("its JSON is nested too deep") from None
 
 
-def read_description(file: BinaryIO) -> tuple[dict[str, Any], dict[str, Place]]:
+class Digest(Protocol):
+    """A digest of :mod:`hashlib`, updated with the bytes that are read."""
+
+    def update(self, data: Any, /) -> None:
+        """Continue with the next bytes of the file."""
+        ...
+
+
+def read_description(
+    file: BinaryIO, digest: Digest | None = None
+) -> tuple[dict[str, Any], dict[str, Place]]:
     """Return the header of the writer, and the places of the tensors, which fill the file to its last byte."""
     size = os.fstat(file.fileno()).st_size
-    length = int.from_bytes(file.read(8), "little")
+    first = file.read(8)
+    length = int.from_bytes(first, "little")
     if size < 8 or length > size - 8:
         raise ValueError(f"its description does not fit into its {size} bytes")
     if length > MAX_DESCRIPTION_BYTES:
         raise ValueError(f"its description has {length} bytes, more than {MAX_DESCRIPTION_BYTES}")
-    description = parsed_json(file.read(length))
+    text = file.read(length)
+    if digest is not None:
+        digest.update(first + text)
+    description = parsed_json(text)
     if not isinstance(description, dict):
         raise ValueError("its description is no object")
     metadata = description.pop(METADATA, {})
@@ -230,15 +244,18 @@ def read_description(file: BinaryIO) -> tuple[dict[str, Any], dict[str, Place]]:
     return metadata, places
 
 
-def read_tensors(file: BinaryIO, places: Mapping[str, Place]) -> dict[str, NDArray[Any]]:
-    """Return the tensors at some places, after each was found to have the bytes of its shape."""
+def read_tensors(
+    file: BinaryIO, places: Mapping[str, Place], digest: Digest | None = None
+) -> dict[str, NDArray[Any]]:
+    """Return the tensors at some places, after each was found to have the bytes of its shape; read in their order."""
     for name, place in places.items():
         if DTYPES[place.dtype].itemsize * math.prod(place.shape) != place.size:
             raise ValueError(f"{name} has {place.size} bytes, which its shape does not fill")
-    return {name: read_tensor(file, place) for name, place in places.items()}
+    in_order = sorted(places.items(), key=lambda item: item[1].start)
+    return {name: read_tensor(file, place, digest) for name, place in in_order}
 
 
-def read_tensor(file: BinaryIO, place: Place) -> NDArray[Any]:
+def read_tensor(file: BinaryIO, place: Place, digest: Digest | None = None) -> NDArray[Any]:
     """Return the tensor at a place; its dtype must be one of :data:`DTYPES`, and its size that of its shape."""
     dtype, count = DTYPES[place.dtype], math.prod(place.shape)
     assert count * dtype.itemsize == place.size
@@ -246,6 +263,8 @@ def read_tensor(file: BinaryIO, place: Place) -> NDArray[Any]:
     read: NDArray[Any] = np.fromfile(file, dtype, count)
     if read.size != count:
         raise ValueError("it was cut short while it was read")
+    if digest is not None:
+        digest.update(read)
     return read.reshape(place.shape)
 
 

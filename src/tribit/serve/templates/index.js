@@ -20,7 +20,9 @@ function show(text, kind = "") {
 }
 
 async function ask(path, body) {
-  const response = await fetch(path, { method: "POST", body: JSON.stringify(body) });
+  const headers = { "Content-Type": "application/json" };
+  if (form.elements.token) headers.Authorization = `Bearer ${form.elements.token.value.trim()}`;
+  const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
   // Ids above 2^53 would lose digits as numbers.
   const text = (await response.text()).replace(/(?<!\\)":(-?\d{16,})(?=[,}])/g, '":"$1"');
   const found = JSON.parse(text);
@@ -90,5 +92,5 @@ const query = new URLSearchParams(location.search);
 const given = query.get(ROW_NAME) ?? query.get("row");
 if (given) {
   form.elements.row.value = given;
-  recommend(given);
+  if (!form.elements.token) recommend(given);
 }
