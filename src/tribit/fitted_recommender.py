@@ -19,6 +19,7 @@ from tribit.completion.fitted_model import FittedModel
 from tribit.data.axis import Axes, HasAxes
 from tribit.data.observations import Observations
 from tribit.data.reading import Reading
+from tribit.data.times import time_range
 from tribit.errors import InvalidInputError, TribitWarning, either, warn
 from tribit.folding.new_rows import (
     combine_entries,
@@ -166,7 +167,8 @@ class FittedRecommender(HasAxes):
         elif ranker is not None:
             seed = self.random_state if isinstance(self.random_state, int) else 0
             ranker = fit_ranker(seen, random_state=seed)
-        summary = {**summary_of(seen), "validation": self.summary_.get("validation")}
+        kept = {name: self.summary_.get(name) for name in ("validation", "times")}
+        summary = {**kept, **summary_of(seen)}
         return again._set(model, ranker, seen, summary, self.evaluation_)
 
     def with_rho(self) -> Self:
@@ -255,6 +257,7 @@ def summary_of(seen: Observations) -> dict[str, Any]:
             "python": platform.python_version(),
             **{name: version(name) for name in PACKAGES},
         },
+        **({} if seen.times is None else {"times": time_range(seen.times)}),
     }
 
 

@@ -168,9 +168,10 @@ class Recommender(FittedRecommender, ShowsFit, MatrixEstimator):
         if wanted:
             ranker = fit_ranker(observations, device=model.device, random_state=self.random_state)
         self.reading_ = model.reading_
-        validation = validation_of(model, observations)
+        weighed = model.weigh(observations)
+        validation = validation_of(model, weighed)
         summary = {**summary_of(observations), "validation": validation}
-        self._set(model, ranker, None if observations.is_remote else observations, summary)
+        self._set(model, ranker, None if observations.is_remote else weighed, summary)
         if parts is not None:
             self.evaluation_ = self._evaluation_of_second_fit(*parts, features)
         return self

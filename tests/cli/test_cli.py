@@ -268,6 +268,7 @@ SAVED = [
     (["--target", "all", "--rho", "constant"], "target", "all"),
     (["--scoring", "auc"], "scoring", "auc"),
     (["--n-candidates", "5"], "n_candidates", 5),
+    (["--half-life", "none"], "half_life", None),
     (["--n-fits", "2"], "n_fits", 2),
     (["--calibration", "none"], "calibration", None),
     (["--solver", "lbfgs"], "solver", "lbfgs"),

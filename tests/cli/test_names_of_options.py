@@ -40,7 +40,7 @@ COMPARE = ["compare"]
 CASES = [
     *((FIT, words) for words in (
         "--like-at nan", "--dislike-at nan", "--like yes", "--dislike ,", "--missing drop",
-        "--weight item", "--weight-scale log",
+        "--weight item", "--time item", "--weight-scale log",
         "--zeros maybe", "--delimiter x",
         "--decimal x", "--encoding klingon", "--format xls", "--gammas 0,1",
         "--duplicates all", "--max-size few", "--gammas 1 1 1", "--rho 2", "--rho many",
@@ -49,14 +49,14 @@ CASES = [
         "--l2-intercept -1", "--implicit-features maybe", "--l2-implicit -1",
         "--activity-floor -1 0", "--side-features maybe", "--l2-side -1",
         "--inverse-power 2", "--target some", "--scoring r2", "--n-candidates 0", "--calibration magic",
-        "--n-fits 0", "--n-fits few",
+        "--n-fits 0", "--n-fits few", "--half-life -1",
         "--solver adam", "--max-iter 0", "--max-time 0", "--tol -1", "--dtype int8", "--n-jobs 0", "--random-state -1",
         "--backend some", "--device gpu",
         "--value item", "--max-size 10", "--layout tall",
     )),
     *((command, words) for command in (PREDICT, EVALUATE, RECOMMEND, REPORT) for words in ("--max-size 10",)),
     *((command, words) for command in (EVALUATE, RECOMMEND, REPORT) for words in (
-        "--value item", "--weight item", "--like-at nan", "--dislike-at nan", "--duplicates all",
+        "--value item", "--weight item", "--time item", "--like-at nan", "--dislike-at nan", "--duplicates all",
     )),
     *((command, words) for command in (RECOMMEND, EVALUATE) for words in (
         "-n 0", "--avoid-dislikes -1", "--level 2",
@@ -68,7 +68,8 @@ CASES = [
         "--guarantee all", "--guarantee rows", "--level 2", "--versus zoe", "--unknown maybe", "--random-state -1",
     )),
     *((UPDATE, words) for words in (
-        "--max-size 10", "--value item", "--weight item", "--like-at nan", "--dislike-at nan", "--duplicates all",
+        "--max-size 10", "--value item", "--weight item", "--time item", "--like-at nan", "--dislike-at nan",
+        "--duplicates all",
     )),
     *((command, words) for command in (PREDICT, EVALUATE, RECOMMEND, UPDATE, REPORT) for words in (
         "--delimiter x", "--decimal x", "--encoding klingon", "--format xls", "--missing drop",
@@ -76,7 +77,7 @@ CASES = [
     )),
     *((command, words) for command in (EVALUATE, RECOMMEND, UPDATE, REPORT) for words in ("--like yes", "--dislike ,")),
     *((command, words) for command in NEW for words in (
-        "--value item", "--weight item", "--like-at nan", "--dislike-at nan", "--duplicates all",
+        "--value item", "--weight item", "--time item", "--like-at nan", "--dislike-at nan", "--duplicates all",
         "--like yes", "--dislike ,",
     )),
     *((command, words) for command in NEW[1:] for words in (
@@ -92,8 +93,9 @@ CASES = [
     )),
     *((SPLIT, words) for words in (
         "--test 2.5", "--test few", "--test 100000", "--random-state -1", "--max-size 10", "--delimiter x",
-        "--encoding klingon", "--format xls",
+        "--encoding klingon", "--format xls", "--by some", "--last 2", "--time rating",
     )),
+    (EVALUATE, "--by some"),
     *((FIT, words) for words in ("--ranker maybe", "--hold-out 2.5", "--hold-out few")),
     (FIT, "--scheduler nowhere"),
     *((["serve", "model"], words) for words in (

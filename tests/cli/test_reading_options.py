@@ -169,7 +169,7 @@ def test_the_model_keeps_the_rules(tmp_path):
         (table("é", "x").encode("latin-1"), NAMES, r"give its --encoding \(latin-1 or cp1252, say\)"),
         ("a,b,c,d\n1,2,3,4\n", [], "r.csv has the columns a, b, c, d; .* with --row and --column, and .* --value."),
         ("1,2,5,88\n1,3,4,89\n", [], "r.csv has no header, and the first record is 1, 2, 5, 88; .* by numbers from 0"),
-        (wide(), ["--wide", "--column", "i1"], "--column, --value and --weight are for tables with an entry in each"),
+        (wide(), ["--wide", "--column", "i1"], "--column, --value, --weight and --time are for tables with an"),
         (table("1", "-1"), [*NAMES, "--like", "1", "--like-at", "1"], "--like-at is for ratings, --like and"),
     ],
 )  # fmt: skip

@@ -375,7 +375,7 @@ def test_zeros_of_a_wide_table(write):
         (
             WIDE,
             {"column": "Alien"},
-            "column, value and weight are for tables with an entry in each",
+            "column, value, weight and time are for tables with an entry in each",
         ),
         (",a\n,1\n", {}, "the id in column 'row' is empty"),
     ],

@@ -127,6 +127,8 @@ def test_the_file_as_it_is_loads(whole, tmp_path):
 
 
 HUGE, NAN, INFINITY = 10**400, float("nan"), float("inf")
+DECAY = {"half_life": 30.0, "latest": 1.7e15, "scale": 1.5}
+HALF_LIFE = {"decay": DECAY, "trials": [], "n_latest": 0, "stop_reason": ""}
 #: The objects of a header, and wrong values of each of their fields.
 OBJECTS = {
     "header": (
@@ -150,6 +152,13 @@ OBJECTS = {
             "converged": ["yes", 1, None],
             "stop_reason": [3, None, ["a"]],
             "objective": [NAN, INFINITY, "1", True, HUGE, None],
+            "half_life": [
+                [],
+                3,
+                "a",
+                HALF_LIFE | {"half_life": 3},
+                HALF_LIFE | {"decay": DECAY | {"half_life": -1.0}},
+            ],
         },
     ),
     "fitted": (

@@ -154,6 +154,19 @@ def of_no_entry(*parts):
     parts[2]["entries:counts"] = int32([0] * 9)
 
 
+def of_entries(name, kind, value, less=0):
+    """Give each entry a further number."""
+
+    def change(description, _, tensors):
+        n = description["entries:labels"]["shape"][0] - less
+        description[f"entries:{name}"] = {"dtype": kind, "shape": [n]}
+        tensors[f"entries:{name}"] = np.full(
+            n, value, dtype={"F64": "<f8", "I64": "<i8"}[kind]
+        ).tobytes()
+
+    return change
+
+
 ENTRIES = ("entries:counts", "entries:columns", "entries:labels")
 DAMAGE = {
     "a column too large": (first("entries:columns", 99, "<i4"), "a column that the model does not"),
@@ -170,6 +183,15 @@ DAMAGE = {
     "counts of another dtype": (lambda d, _, __: d[ENTRIES[0]].update(dtype="F32"), "dtype I32"),
     "fewer labels than columns": (nothing_of("entries:labels"), "must have the shape entries"),
     "fewer counts than rows": (nothing_of("entries:counts"), "must have the shape rows = 9"),
+    "a weight of 0": (of_entries("weights", "F64", 0.0), "not finite and above 0"),
+    "a weight of NaN": (of_entries("weights", "F64", np.nan), "not finite and above 0"),
+    "fewer weights than labels": (
+        of_entries("weights", "F64", 1.0, 1),
+        "must have the shape entries",
+    ),
+    "a missing time": (of_entries("times", "I64", np.iinfo(np.int64).min), "holds a missing time"),
+    "fewer times than labels": (of_entries("times", "I64", 1, 1), "must have the shape entries"),
+    "times of another dtype": (of_entries("times", "F64", 1.0), "dtype I64"),
     "entries that are no switch": (top(entries="yes"), "entries must be true or false"),
     "a ranker that is no switch": (top(ranker=1), "ranker must be true or false"),
     "a ranker without entries": (top(entries=False), "a ranker needs the entries"),

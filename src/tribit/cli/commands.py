@@ -48,7 +48,7 @@ from tribit.cli.options import (
     question_options,
     reading_options,
 )
-from tribit.errors import InvalidInputError, quoted
+from tribit.errors import InvalidInputError, parameter, quoted
 from tribit.questions import QUESTIONS, Entry
 
 Out = Annotated[
@@ -234,14 +234,27 @@ def split(
             help="Share or number of the pairs of ids for the test file.",
         ),
     ] = 0.1,
+    by: Annotated[
+        str, typer.Option(help="random, or time: the test file has the latest entries.")
+    ] = "random",
+    last: Annotated[
+        int | None,
+        typer.Option(
+            help="With --by time, the number of last entries of each row for the test file."
+        ),
+    ] = None,
     random_state: Annotated[int, typer.Option(help="Seed of the split.")] = 0,
 ) -> None:
-    """Split a table at random into a training and a test file, with its lines as they are."""
+    """Split a table, at random or by time, into a training and a test file, with its lines as they are."""
     from tribit.data.reading import Reading  # noqa: PLC0415 - help should not wait
     from tribit.data.splitting import split_table  # noqa: PLC0415
 
     rules = given_rules(context)
     max_size = rules.pop("max_size", None)
+    if by != "time" and "time" in rules:
+        raise InvalidInputError(
+            f"{parameter('time')} is for {parameter('by', 'time')}; add that, or leave it out of a random split."
+        )
     found = split_table(
         file,
         out,
@@ -249,6 +262,8 @@ def split(
         random_state=random_state,
         reading=Reading(**rules),
         max_size=max_size,
+        by=by,  # type: ignore[arg-type]
+        last=last,
     )
     facts = {
         "training file": f"{out[0]}: {found.n_train:,} records",

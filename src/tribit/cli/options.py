@@ -154,7 +154,11 @@ def fit_options() -> Parameters:
     from tribit.completion.estimator import FitOptions  # noqa: PLC0415
 
     hints = get_type_hints(FitOptions)
-    parsers = {"calibration": (number_or_word, "word"), "n_fits": (whole_or_auto, NUMBER_OR_AUTO)}
+    parsers = {
+        "calibration": (number_or_word, "word"),
+        "n_fits": (whole_or_auto, NUMBER_OR_AUTO),
+        "half_life": (number_or_word, "days|auto|none"),
+    }
     found = []
     for each in fields(FitOptions):
         command = each.metadata["command"]
@@ -190,8 +194,8 @@ def reading_options(*, later: bool = False) -> Parameters:
 
 
 def line_reading() -> Parameters:
-    """Return the rules for reading the records and the ids of a table of text, without its values."""
-    rules = ("row", "column", "delimiter", "encoding", "format", "max_size")
+    """Return the rules for reading the records, ids and times of a table of text, without its values."""
+    rules = ("row", "column", "time", "delimiter", "encoding", "format", "max_size")
     return [each for each in reading_options() if each.name in rules]
 
 
@@ -226,7 +230,8 @@ def _question_option(of: Any) -> Parameter | None:
     elif of.types[0] is int and default is None:
         hint = hint | None
     elif type(None) in of.types:
-        hint, shown = Any, {**shown, "parser": number_or_word, "metavar": "number|none"}
+        words = "word|number" if of.types[0] is str else "number|none"
+        hint, shown = Any, {**shown, "parser": number_or_word, "metavar": words}
     flags = (about.flag,) if about.flag else ()
     made: Any = typer.Argument(**shown) if about.argument else typer.Option(*flags, **shown)
     return _option(of.name, hint, default, made)

@@ -32,6 +32,7 @@ from tribit.model.risks import Missingness
 from tribit.model.spec import AUTO, Auto, is_auto
 from tribit.nouns import likes_and_dislikes
 from tribit.randomness import RandomState
+from tribit.selection.half_life import check_half_life
 from tribit.solvers import Callback, Solver, Stopping
 
 if TYPE_CHECKING:
@@ -68,6 +69,11 @@ class FitOptions:
     )
     n_candidates: int | None = _parameter(
         None, "Limit on the candidates of the search.", check_count
+    )
+    half_life: float | str | None = _parameter(
+        AUTO,
+        "Days in which the weight of an entry halves, where entries have times: a number, auto or none.",
+        check_half_life,
     )
     calibration: str | None = _parameter(
         AUTO,
@@ -184,6 +190,11 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         rank 10, ``l2=5``, no implicit features, no calibrator and one fit.
     n_candidates : int or None, default=None
         Greatest number of candidates of the search.
+    half_life : float, None or "auto", default="auto"
+        Where entries have times, days in which the weight of an entry halves: ``2^(-age / half_life)`` times a factor
+        that keeps the mean weight. "auto" compares half-lives on the latest tenth of the entries and uses one if it is
+        clearly better there than none (:mod:`tribit.selection.half_life`); ``record_.half_life`` has the comparison.
+        Without times it changes nothing.
     calibration : {"auto", "platt", "isotonic", "identity"} or None, default="auto"
         The map from ``x`` to probabilities: "platt" is ``f(slope x + offset)``, the link with a fitted scale; None is
         the link. "auto" takes the best on the validation set, if a search has one.
@@ -265,6 +276,8 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         A record of each iteration; without times in a model read from a file.
     calibration_ : Calibrator or None
         The map from ``x`` to probabilities; None for the link itself.
+    half_life_ : float or None
+        Days in which the weight of an entry halved; None for equal weights.
     search_ : Search or None
         Every candidate of the search, without times in a model read from a file; None if nothing was "auto".
     spec_ : ModelSpec
@@ -318,6 +331,7 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         scoring: str = "log_loss",
         search: bool = True,
         n_candidates: int | None = None,
+        half_life: float | Auto | None = AUTO,
         calibration: str | None = AUTO,
         n_fits: int | Auto = AUTO,
         solver: str | Solver = AUTO,
@@ -355,6 +369,7 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         self.scoring = scoring
         self.search = search
         self.n_candidates = n_candidates
+        self.half_life = half_life
         self.calibration = calibration
         self.n_fits = n_fits
         self.solver = solver
@@ -422,14 +437,14 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
             A dask cluster whose workers compute the sums over entries (:mod:`tribit.cluster`); the solver runs here.
         **rules
             Rules of reading, as in :class:`tribit.data.rules.TableRules`: ``zeros``, ``row``, ``column``, ``value``,
-            ``weight``, ``weight_scale``, ``like_at`` (by default the parameter) and others. They are kept as
+            ``weight``, ``time``, ``weight_scale``, ``like_at`` (by default the parameter) and others. They are kept as
             ``reading_``, with what was guessed, and read later matrices too.
 
         Returns
         -------
         self
         """
-        from tribit.completion.fitting import fit  # noqa: PLC0415 - predictions need no search
+        from tribit.completion.half_life import fit_with_half_life  # noqa: PLC0415 - predictions need no search
 
         check_not_row_folds()
         warn_of_labels(y)
@@ -441,7 +456,9 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
                 f"No rating reaches {parameter('like_at', reading.like_at)}, so that the table has no like; check that "
                 "its values are ratings."
             )
-        self.fitted_, self.record_ = fit(self, observations, row_features, column_features)
+        self.fitted_, self.record_ = fit_with_half_life(
+            self, observations, row_features, column_features
+        )
         self.reading_ = reading
         self.counts_ = {"likes": observations.n_likes, "dislikes": observations.n_dislikes}
         return self
@@ -451,6 +468,8 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
     ) -> Observations:
         """Return a user's table as observations, on this machine or on the workers of a cluster; see :meth:`fit`."""
         given: dict[str, Any] = {"like_at": self.like_at, **rules}
+        if client is None and not rules.keys() & {"row", "column"}:
+            check_no_columns(given)
         if client is None and not isinstance(X, Observations) and rules.keys() & {"row", "column"}:
             names = {"row": None, "column": None}
             return Observations.from_frame(X, **{**names, **given}, weights=weights)
@@ -510,7 +529,8 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         check_is_fitted(self)
         given = None
         if X is not None:
-            given = entries_at_known(read_entries(self, X, weights), self.axes_, unknown, axis)
+            given = self.weigh(read_entries(self, X, weights))
+            given = entries_at_known(given, self.axes_, unknown, axis)
         return self.with_fitted(
             fold_in(
                 self.fitted_,
@@ -551,7 +571,10 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         from tribit.folding import update  # noqa: PLC0415
 
         check_is_fitted(self)
-        given, before = read_entries(self, X, weights), read_entries(self, seen)
+        given, before = (
+            self.weigh(read_entries(self, entries, own))
+            for entries, own in ((X, weights), (seen, None))
+        )
         return self.with_fitted(
             update(
                 self.fitted_,
@@ -584,7 +607,7 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         from tribit.explain import explain  # noqa: PLC0415 - predictions need no reasons
 
         check_is_fitted(self)
-        seen = read_entries(self, seen)
+        seen = self.weigh(read_entries(self, seen))
         return explain(self.fitted_, row, column, seen, n_jobs=self.n_jobs)
 
     def refit(
@@ -606,7 +629,7 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         from tribit.completion.fitting import refit  # noqa: PLC0415 - predictions need no fit
 
         check_is_fitted(self)
-        observations = read_entries(self, X)
+        observations = self.weigh(read_entries(self, X))
         return refit(self, observations, random_state, rho, imputed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -623,6 +646,16 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
 
     def _factors(self) -> Factors:
         return self.fitted_.factors
+
+
+def check_no_columns(rules: Mapping[str, Any]) -> None:
+    """Refuse names of columns of a table, where none has the ids."""
+    for name in ("value", "weight", "time"):
+        if rules.get(name) is not None:
+            raise InvalidInputError(
+                f"{parameter(name, rules[name])} names a column of a data frame with an entry in each row; pass "
+                f"{parameter('row')} and {parameter('column')} too, or leave it out for a matrix or Observations."
+            )
 
 
 def warn_of_labels(y: object) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from tribit.data.axis import Axes, HasAxes
 from tribit.data.labels import check_rating
+from tribit.data.observations import Observations
 from tribit.data.reading import Reading
 from tribit.model.calibration import Calibrator
 from tribit.model.factors import Factors
@@ -92,6 +93,19 @@ class FittedModel(HasAxes):
         again = copy(self)
         again.fitted_ = fitted
         return again
+
+    @property
+    def half_life_(self) -> float | None:
+        """Days in which the weight of an entry halved in the fit; None for equal weights."""
+        found = self.record_.half_life
+        return None if found is None or found.decay is None else found.decay.half_life
+
+    def weigh(self, entries: Observations) -> Observations:
+        """Return entries with the weights that the fit gives to entries of their times; as they are without times."""
+        found = self.record_.half_life
+        if found is None or found.decay is None or entries.times is None:
+            return entries
+        return found.decay.weigh(entries)
 
     @property
     def scores_(self) -> Scores:

@@ -97,6 +97,8 @@ def refit(
     random_state: Any,
     rho: object,
     imputed: object,
+    *,
+    interruptible: bool = True,
 ) -> Fitted:
     """Return the model fitted to other entries; see the method of the estimator."""
     rho = requested_rho(model) if is_auto(rho) else rho
@@ -115,7 +117,7 @@ def refit(
             observations,
             None if search is None else replace(search, ends={}),
             asked,
-            Stopping(most, model.tol, model.max_time, None),
+            Stopping(most, model.tol, model.max_time, None, interruptible=interruptible),
             options_of(model),
             draws,
         )

@@ -15,6 +15,7 @@ from tribit.data.axis import AnyArray, Axes, Positions, check_positions
 from tribit.data.ingest import Checked
 from tribit.data.labels import Floats
 from tribit.data.rules import TableRules
+from tribit.data.times import SplitBy, Times, require_times, split_mask, times_at
 from tribit.data.weights import unless_equal_to_one, weights_at
 from tribit.errors import InvalidInputError
 from tribit.randomness import RandomState
@@ -27,7 +28,10 @@ class Entries:
     by the name of its values.
     """
 
-    __slots__ = ("__weakref__", "_counts", "_values", "axes", "columns", "rows", "rules", "weights")
+    __slots__ = (
+        *("__weakref__", "_counts", "_values", "axes"),
+        *("columns", "rows", "rules", "times", "weights"),
+    )
     rows: Positions
     columns: Positions
     axes: Axes
@@ -35,6 +39,8 @@ class Entries:
     rules: TableRules | None
     #: The weight of each entry, above 0; None where each is 1.
     weights: Floats | None
+    #: The time of each entry, in UTC; None where they are unknown.
+    times: Times | None
     _values: AnyArray
     #: Counts that were made, kept: entries never change, and a pass over millions of them takes a tenth of a second.
     _counts: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
@@ -105,9 +111,9 @@ class Entries:
         # Rows are in order already, so a stable sort by column alone gives the new order.
         order = np.argsort(self.columns, kind="stable")
         sides = self.columns[order], self.rows[order]
-        weights = weights_at(self.weights, order)
+        own = weights_at(self.weights, order), times_at(self.times, order)
         return self.from_checked(
-            Checked(*sides, self._values[order], self.axes.transpose(), self.rules, weights)
+            Checked(*sides, self._values[order], self.axes.transpose(), self.rules, *own)
         )
 
     def take(self, positions: npt.ArrayLike) -> Self:
@@ -127,22 +133,39 @@ class Entries:
             )
         return self.select(np.sort(given))
 
-    def split(self, test: float | int = 0.1, random_state: RandomState = None) -> tuple[Self, Self]:
-        """Split the entries, not the rows, at random into a training and a test part.
+    def split(
+        self,
+        test: float | int = 0.1,
+        random_state: RandomState = None,
+        *,
+        by: SplitBy = "random",
+        last: int | None = None,
+    ) -> tuple[Self, Self]:
+        """Split the entries, not the rows, into a training and a test part, at random or by time.
 
         Parameters
         ----------
         test : float or int, default=0.1
-            The share of the entries to hold out, between 0 and 1, or their number.
+            The share of the entries to hold out, between 0 and 1, or their number. By time it is approximate: entries
+            of equal times stay together.
         random_state : int, Generator, RandomState or None
-            As in :func:`tribit.randomness.generator`.
+            As in :func:`tribit.randomness.generator`. With ``last`` it orders entries of equal times.
+        by : {"random", "time"}, default="random"
+            "time" holds out the latest entries.
+        last : int, optional
+            With ``by="time"``, hold out this number of last entries of each row, instead of ``test``. Rows with no more
+            entries are in the training part.
 
         Returns
         -------
         train, test : of the same class
             Disjoint, together all entries, each with the shape and ids of the whole.
         """
-        return self.hold_out(randomness.held_out_mask(len(self), test, random_state))
+        return self.hold_out(split_mask(self.rows, self.times, test, random_state, by, last))
+
+    def require_times(self, reason: str) -> Times:
+        """Return the times of the entries, or raise an error with the reason why they are needed."""
+        return require_times(self.times, reason)
 
     def folds(self, n: int, random_state: RandomState = None) -> Iterator[tuple[Self, Self]]:
         """Split the entries at random into ``n`` test sets, each with the other entries as training set.
@@ -202,8 +225,8 @@ class Entries:
         # Copies and pickles go through the constructor: NumPy forgets that an array is read-only.
         fields: tuple[Any, ...]
         fields = self.rows, self.columns, self._values, self.shape, self.row_ids, self.column_ids
-        if self.weights is not None:
-            fields = (*fields, self.weights)
+        if self.weights is not None or self.times is not None:
+            fields = (*fields, self.weights, self.times)
         return type(self), fields, self.rules
 
     def __setstate__(self, rules: TableRules) -> None:
@@ -220,15 +243,15 @@ class Entries:
         """Return the entries of a mask, or at increasing positions, unchecked."""
         # Indexing by either copies, so the rest is left behind.
         parts = self.rows[chosen], self.columns[chosen], self._values[chosen]
-        weights = weights_at(self.weights, chosen)
-        return self.from_checked(Checked(*parts, self.axes, self.rules, weights))
+        own = weights_at(self.weights, chosen), times_at(self.times, chosen)
+        return self.from_checked(Checked(*parts, self.axes, self.rules, *own))
 
     def _store(self, entries: Checked) -> None:
         entries = entries._replace(weights=unless_equal_to_one(entries.weights))
-        rows, columns, values, axes, _, weights = entries
-        for array in (rows, columns, values, axes.rows.ids, axes.columns.ids, weights):
+        rows, columns, values, axes, _, weights, times = entries
+        for array in (rows, columns, values, axes.rows.ids, axes.columns.ids, weights, times):
             if array is not None:
                 array.flags.writeable = False
-        names = ("rows", "columns", "_values", "axes", "rules", "weights")
+        names = ("rows", "columns", "_values", "axes", "rules", "weights", "times")
         for name, value in zip(names, entries, strict=True):
             object.__setattr__(self, name, value)

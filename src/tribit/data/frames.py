@@ -19,6 +19,7 @@ from tribit.data.axis import (
 from tribit.data.ingest import Checked, entries_from_ids
 from tribit.data.labels import PAIRS, TableCells, TextColumn, label_cells, normalise_word
 from tribit.data.rules import TableRules, word_text
+from tribit.data.times import datetimes_of_series, times_of_cells
 from tribit.data.weights import check_scale_is_used
 from tribit.errors import InvalidInputError, listed, parameter, printable, quoted
 
@@ -150,11 +151,11 @@ def entries_from_frame(frame: Any, rules: TableRules, weights: Any = None) -> Ch
     if not len(native):
         raise InvalidInputError("No entry is observed; give at least one row of data.")
     names = rules.row, rules.column, rules.value
-    weights = _weights_of_frame(native, rules, weights)
+    weights, times = _weights_of_frame(native, rules, weights), _times_of_frame(native, rules)
     notes: tuple[str, ...] = ()
     kept = np.arange(len(native))
     if rules.missing == "skip":
-        used = [name for name in (*names, rules.weight) if name is not None]
+        used = [name for name in (*names, rules.weight, rules.time) if name is not None]
         kept = np.flatnonzero(~_are_missing(native, used))
         n_lost = len(native) - kept.size
         native = native[kept.tolist()] if n_lost else native
@@ -170,11 +171,16 @@ def entries_from_frame(frame: Any, rules: TableRules, weights: Any = None) -> Ch
     if rules.value is not None:
         texts = text_column(frame_column(native, rules.value, "value"))
     cells = TableCells(row_ids, column_ids, texts, where, NAME, names, {}, notes, rules.value)
-    cells = cells._replace(weights=None if weights is None else weights[kept])
+    cells = cells._replace(
+        weights=None if weights is None else weights[kept],
+        times=None if times is None else times[kept],
+        time_column=rules.time,
+    )
     cells, labels = label_cells(cells, rules, "long")
-    found = replace(rules, **cells.rules, notes=cells.notes, settled=True)
     numbers = cells.weight_numbers(rules.weight_scale, rules.mark)
-    return entries_from_ids(cells.rows, cells.columns, labels, found, cells.where, numbers)
+    cells, moments = times_of_cells(cells)
+    found = replace(rules, **cells.rules, notes=cells.notes, settled=True)
+    return entries_from_ids(cells.rows, cells.columns, labels, found, cells.where, numbers, moments)
 
 
 def _weights_of_frame(frame: nw.DataFrame[Any], rules: TableRules, weights: Any) -> Any:
@@ -195,6 +201,15 @@ def _weights_of_frame(frame: nw.DataFrame[Any], rules: TableRules, weights: Any)
             f"weights has the shape {np.shape(weights)} for {len(frame)} rows of the frame; pass one weight for each."
         )
     return None if weights is None else np.asarray(weights)
+
+
+def _times_of_frame(frame: nw.DataFrame[Any], rules: TableRules) -> AnyArray | None:
+    """Return the time of each row, not parsed; None without times."""
+    if rules.time is None:
+        return None
+    if rules.missing != "skip" or rules.time not in frame.columns:
+        frame_column(frame, rules.time, "time")  # refuses missing times, and a missing column
+    return datetimes_of_series(frame.get_column(rules.time))
 
 
 def _are_missing(frame: nw.DataFrame[Any], names: list[str]) -> AnyArray:

@@ -39,6 +39,7 @@ from tribit.data.labels import (
     reads_as_number,
     value_labels,
 )
+from tribit.data.times import Times
 from tribit.data.weights import Floats, check_scale_is_used, check_weights, weights_at
 from tribit.data.zeros import Holder, Zeros, meaning_of_zero
 from tribit.errors import InvalidInputError, InvalidTypeError, either, parameter, quoted
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class Checked(NamedTuple):
-    """Entries in row-major order, each pair once, with values, axes, the rules they were read by, and weights."""
+    """Entries in row-major order, each pair once: values, axes, the rules they were read by, weights and times."""
 
     rows: Positions
     columns: Positions
@@ -56,6 +57,7 @@ class Checked(NamedTuple):
     axes: Axes
     rules: TableRules | None = None
     weights: Floats | None = None
+    times: Times | None = None
 
     def at(self, chosen: AnyArray | slice) -> Checked:
         """Return some of the entries."""
@@ -64,6 +66,7 @@ class Checked(NamedTuple):
             columns=self.columns[chosen],
             values=self.values[chosen],
             weights=weights_at(self.weights, chosen),
+            times=None if self.times is None else self.times[chosen],
         )
 
 
@@ -270,10 +273,11 @@ def entries_from_ids(
     rules: TableRules,
     where: Where,
     weights: Floats | None = None,
+    times: Times | None = None,
 ) -> Checked:
     """Count the ids in order of first appearance; without labels, every pair is a like.
 
-    ``weights`` are checked; an entry of weight 0 and its ids are left out.
+    ``weights`` and ``times`` are checked; an entry of weight 0 and its ids are left out.
     """
     if not row_ids.size:
         raise InvalidInputError("No entry is observed; give at least one row of data.")
@@ -283,6 +287,7 @@ def entries_from_ids(
         kept = np.flatnonzero(weights)
         row_ids, column_ids = row_ids.take(kept), column_ids.take(kept)
         labels, weights, everywhere = labels[kept], weights[kept], where
+        times = None if times is None else times[kept]
 
         def where(position: int) -> str:
             return everywhere(int(kept[position]))
@@ -295,7 +300,7 @@ def entries_from_ids(
         check_ids(names, f"The column {quoted(column)}" if column else "The table")
     shape = check_shape((row_names.size, column_names.size))
     axes = Axes.of(shape, row_names, column_names)
-    entries = Checked(rows, columns, labels, axes, rules, weights)
+    entries = Checked(rows, columns, labels, axes, rules, weights, times)
     return merge_duplicates(entries, rules.duplicates, where)
 
 
@@ -305,10 +310,10 @@ def merge_duplicates(
     """Sort the entries by row, then column, and leave one value for each pair.
 
     With "error" a pair that is given again with the same value is no error, unless ``agreeing`` is False. The weights
-    of equal values are added up, except with "first" and "last".
+    of equal values are added up and the latest of their times is kept; "first" and "last" keep those of one record.
     """
     check_choice("duplicates", duplicates, get_args(Duplicates))
-    rows, columns, values, axes, rules, weights = entries
+    rows, columns, values, axes, rules, weights, times = entries
     keys = rows * axes.columns.size + columns  # cannot overflow: check_shape has seen the shape
     if (keys[1:] > keys[:-1]).all():
         return entries
@@ -333,11 +338,14 @@ def merge_duplicates(
         ballots = in_order if weights is None else in_order * weights[order]
         votes = np.add.reduceat(ballots, starts, dtype=np.int64 if weights is None else None)
         merged = np.where(votes == 0, merged, np.sign(votes)).astype(np.int8)
-    total = weights_at(weights, kept)
+    total, latest = weights_at(weights, kept), None if times is None else times[kept]
+    agrees = in_order == merged.repeat(ends - starts + 1)
     if weights is not None and duplicates in ("error", "majority"):
-        agrees = in_order == merged.repeat(ends - starts + 1)
         total = np.add.reduceat(np.where(agrees, weights[order], 0.0), starts)
-    return Checked(rows[kept], columns[kept], merged, axes, rules, total)
+    if times is not None and duplicates in ("error", "majority"):
+        earliest = times.min()
+        latest = np.maximum.reduceat(np.where(agrees, times[order], earliest), starts)
+    return Checked(rows[kept], columns[kept], merged, axes, rules, total, latest)
 
 
 def check_shape(shape: Any) -> tuple[int, int]:

@@ -420,9 +420,9 @@ def as_real(array: AnyArray, name: str) -> AnyArray:
 class TableCells(NamedTuple):
     """Cells of a table: ids and values as text, and the place of each; of a frame, ids as an array.
 
-    ``source`` is the file, ``names`` the columns they are from, ``rules`` those found in the file, ``value_column``
-    and ``weight_column`` the columns of values and of weights if there are any, and ``filled`` says that a wide table
-    has no empty cell.
+    ``source`` is the file, ``names`` the columns they are from, ``rules`` those found in the file, ``value_column``,
+    ``weight_column`` and ``time_column`` the columns of values, of weights and of times if there are any, and
+    ``filled`` says that a wide table has no empty cell.
     """
 
     rows: Any
@@ -437,6 +437,8 @@ class TableCells(NamedTuple):
     filled: bool = False
     weights: TextColumn | AnyArray | None = None
     weight_column: str | None = None
+    times: TextColumn | AnyArray | None = None
+    time_column: str | None = None
 
     def values(self, decimal: str) -> TextValues:
         """Return the values, which must have been read."""
@@ -455,6 +457,7 @@ class TableCells(NamedTuple):
             columns=self.columns.take(places),
             texts=None if self.texts is None else self.texts.take(places),
             weights=None if self.weights is None else self.weights.take(places),
+            times=None if self.times is None else self.times.take(places),
             where=lambda position: self.where(int(places[position])),
         )
 

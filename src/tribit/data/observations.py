@@ -24,6 +24,7 @@ from tribit.data.labels import (
     value_labels,
 )
 from tribit.data.rules import TableRules, ValueOptions
+from tribit.data.times import check_times, time_range
 from tribit.data.weights import (
     WeightScale,
     check_weights,
@@ -66,6 +67,8 @@ class Observations(Entries):
     weights : array of float, optional
         The weight of each entry, at least 0; 1 by default. An entry of weight 2 counts as two equal entries, and one of
         weight 0 is left out.
+    times : array of datetime64, ISO dates, or seconds or milliseconds since 1970, optional
+        The time of each entry.
 
     Examples
     --------
@@ -85,9 +88,10 @@ class Observations(Entries):
         row_ids: object = None,
         column_ids: object = None,
         weights: object = None,
+        times: object = None,
     ) -> None:
-        given = rows, columns, labels, shape, row_ids, column_ids
-        self._store(_entries_of_pairs(*given, weights, TableRules()))
+        pairs = ingest.check_pairs(rows, columns, labels, shape, row_ids, column_ids)
+        self._store(_entries_of_pairs(pairs, weights, times, TableRules()))
 
     @classmethod
     def from_matrix(cls, X: Any, *, weights: Any = None, **rules: Unpack[ValueOptions]) -> Self:
@@ -121,6 +125,7 @@ class Observations(Entries):
         row_ids: object = None,
         column_ids: object = None,
         weights: object = None,
+        times: object = None,
         duplicates: Duplicates = "error",
         zeros: Zeros | None = None,
     ) -> Self:
@@ -138,17 +143,19 @@ class Observations(Entries):
             Distinct hashable ids, one per row and one per column.
         weights : array-like of float, optional
             The weight of each entry, as in :class:`Observations`.
+        times : array-like, optional
+            The time of each entry, as in :class:`Observations`.
         duplicates : {"error", "first", "last", "majority"}, default="error"
             Treatment of a pair with several different labels: an error, the first or the last label, or the more
             frequent one (a tie goes to the last). Equal labels of a pair are one entry. With weights, the weights of
             equal labels are added up and "majority" compares their sums; "first" and "last" keep the weight of the
-            label that they keep.
+            label that they keep. The time is that of the label that is kept, the latest of equal ones.
         zeros : {"dislike", "unobserved"}, optional
             Whether a 0 is a dislike, or an unobserved entry.
         """
-        given = rows, columns, labels, shape, row_ids, column_ids, weights
+        pairs = ingest.check_pairs(rows, columns, labels, shape, row_ids, column_ids)
         rules = TableRules(duplicates=duplicates, zeros=zeros)
-        return cls.from_checked(_entries_of_pairs(*given, rules))
+        return cls.from_checked(_entries_of_pairs(pairs, weights, times, rules))
 
     @classmethod
     def from_ratings(
@@ -162,15 +169,16 @@ class Observations(Entries):
         row_ids: object = None,
         column_ids: object = None,
         weights: object = None,
+        times: object = None,
         duplicates: Duplicates = "error",
     ) -> Self:
         """Take one rating for each pair: a like from ``like_at`` up, a dislike below, 0 included.
 
         The other parameters are those of :meth:`from_pairs`; duplicates are resolved on the labels.
         """
-        given = rows, columns, ratings, shape, row_ids, column_ids, weights
+        pairs = ingest.check_pairs(rows, columns, ratings, shape, row_ids, column_ids)
         rules = TableRules(like_at=check_rating("like_at", like_at), duplicates=duplicates)
-        return cls.from_checked(_entries_of_pairs(*given, rules))
+        return cls.from_checked(_entries_of_pairs(pairs, weights, times, rules))
 
     @classmethod
     def from_frame(
@@ -181,6 +189,7 @@ class Observations(Entries):
         column: str | int,
         value: str | int | None = None,
         weight: str | int | None = None,
+        time: str | int | None = None,
         weights: object = None,
         **rules: Unpack[ValueOptions],
     ) -> Self:
@@ -198,14 +207,16 @@ class Observations(Entries):
             pair is a like.
         weight : str, optional
             Name of the column of weights, as in :class:`Observations`.
+        time : str, optional
+            Name of the column of times: datetimes, ISO dates, or seconds or milliseconds since 1970.
         weights : array-like of float, optional
             The weight of each row of the frame, where it has no such column.
         **rules
             ``like_at``, ``dislike_at``, ``like``, ``dislike``, ``weight_scale``, ``zeros``, ``missing`` and
             ``duplicates``, as in :class:`tribit.data.rules.TableRules`.
         """
-        names: dict[str, Any] = {"row": row, "column": column, "value": value, "weight": weight}
-        given = TableRules(**names, **rules)
+        names: dict[str, Any] = {"row": row, "column": column, "value": value}
+        given = TableRules(**names, weight=weight, time=time, **rules)  # type: ignore[arg-type]
         return cls.from_checked(entries_from_frame(frame, given, weights))
 
     @property
@@ -269,8 +280,20 @@ class Observations(Entries):
         if weights is not None:
             given = check_weights(weights, len(self), "entry {}".format, scale)
         parts = self.rows, self.columns, self._values
-        whole = Checked(*parts, self.axes, self.rules, given)
+        whole = Checked(*parts, self.axes, self.rules, given, self.times)
         return self.from_checked(ingest.without_zero_weights(whole))
+
+    def with_times(self, times: object) -> Self:
+        """Return the same entries with other times.
+
+        Parameters
+        ----------
+        times : array-like of shape (n_observed,), or None
+            One for each entry: datetimes, ISO dates, or seconds or milliseconds since 1970; None for no times.
+        """
+        given = None if times is None else check_times(times, len(self), "entry {}".format)
+        parts = self.rows, self.columns, self._values
+        return self.from_checked(Checked(*parts, self.axes, self.rules, self.weights, given))
 
     def as_likes(self) -> Observations:
         """Return the same entries, each a like: the mask, for a model of observation. It has no weights."""
@@ -358,7 +381,8 @@ class Observations(Entries):
         share = f"{self.n_observed:,} of {self.shape[0] * self.shape[1]:,} ({self.density:.2%})"
         numbers = {name: f"{n:,}" for name, n in labels.items()}
         weights = {} if self.weights is None else {"weights": self.weight_text()}
-        return {**sides, "observed": share, **numbers, **weights, **read}
+        times = {} if self.times is None else {"times": time_range(self.times)}
+        return {**sides, "observed": share, **numbers, **weights, **times, **read}
 
     def weight_text(self) -> str:
         """Return the range of the weights and their sum, as text."""
@@ -372,23 +396,14 @@ class Observations(Entries):
         labels = likes_and_dislikes(self.n_likes, self.n_dislikes)
         zeros = "" if self.rules is None else self.rules.zero_text()
         meaning = "" if self.weights is None else f"; weights {self.weight_text()}"
+        meaning += "" if self.times is None else f"; {time_range(self.times)}"
         meaning += f"; {zeros}" if zeros else ""
         return f"Observations({self.shape[0]} x {self.shape[1]}, {observed}, {labels}{meaning})"
 
 
-def _entries_of_pairs(
-    rows: Any,
-    columns: Any,
-    labels: Any,
-    shape: Any,
-    row_ids: Any,
-    column_ids: Any,
-    weights: Any,
-    rules: TableRules,
-) -> Checked:
+def _entries_of_pairs(pairs: Checked, weights: Any, times: Any, rules: TableRules) -> Checked:
     """Return entries at positions, with the labels that the rules give to the values."""
     where = "position {}".format
-    pairs = ingest.check_pairs(rows, columns, labels, shape, row_ids, column_ids)
     values = as_real(pairs.values, "The list of values")
     meaning = meaning_of_zero(values, rules, holder="long", has_missing=True, name="The list")
     found = value_labels(values, rules, meaning.zeros, where)
@@ -397,7 +412,8 @@ def _entries_of_pairs(
         raise InvalidInputError("No value of the list is a like or a dislike; check zeros.")
     rules = replace(rules, zeros=meaning.zeros)
     given = None if weights is None else check_weights(weights, found.size, where)
-    entries = Checked(pairs.rows, pairs.columns, found, pairs.axes, rules, given).at(kept)
+    moments = None if times is None else check_times(times, found.size, where)
+    entries = Checked(pairs.rows, pairs.columns, found, pairs.axes, rules, given, moments).at(kept)
     return ingest.merge_duplicates(ingest.without_zero_weights(entries), rules.duplicates, where)
 
 

@@ -17,6 +17,7 @@ from tribit.data.records import long_cells, wide_cells, without_missing
 from tribit.data.rules import RuleOptions, TableRules, one_of
 from tribit.data.sources import STANDARD, PathLike
 from tribit.data.tables import check_delimiter, check_encoding, check_format, open_source
+from tribit.data.times import Times, times_of_cells
 from tribit.data.weights import Floats, check_scale_is_used
 from tribit.data.zeros import Holder
 from tribit.errors import InvalidInputError, parameter, quoted
@@ -87,10 +88,10 @@ class Reading(TableRules):
             raise InvalidInputError(
                 f"{parameter('decimal')} and {parameter('delimiter')} are both {quoted(self.decimal)}; correct one."
             )
-        names = ("column", "value", "weight")
+        names = ("column", "value", "weight", "time")
         if self.layout == "wide" and any(getattr(self, name) is not None for name in names):
             raise InvalidInputError(
-                f"{', '.join(map(parameter, names[:2]))} and {parameter(names[2])} are for tables with an entry in "
+                f"{', '.join(map(parameter, names[:-1]))} and {parameter(names[-1])} are for tables with an entry in "
                 "each record; leave them out for a wide one, whose header has the columns."
             )
         check_scale_is_used(self.weight_scale, weighted=self.weight is not None or self.settled)
@@ -126,7 +127,7 @@ class Records:
     r"""Pairs of ids as a file has them, as text, with their labels if these were read.
 
     ``where`` returns the place of a record for messages; ``names`` are the columns of row ids, column ids and values;
-    ``reading`` has the rules, with the guesses; ``weights`` are None where no column has any.
+    ``reading`` has the rules, with the guesses; ``weights`` and ``times`` are None where no column has any.
 
     Examples
     --------
@@ -147,12 +148,19 @@ class Records:
     names: tuple[str, str, str | None]
     reading: Reading
     weights: Floats | None = None
+    times: Times | None = None
 
     def observations(self) -> Observations:
         """Return the entries of a matrix, ids in order of first appearance; without labels every pair is a like."""
         return Observations.from_checked(
             entries_from_ids(
-                self.rows, self.columns, self.labels, self.reading, self.where, self.weights
+                self.rows,
+                self.columns,
+                self.labels,
+                self.reading,
+                self.where,
+                self.weights,
+                self.times,
             )
         )
 
@@ -172,6 +180,7 @@ def _read_records(rules: Reading, path: PathLike, max_size: int | None, *, value
             "sparse" if form.is_matrix else "dense" if rules.layout == "wide" else "long"
         )
         cells, labels = label_cells(cells, rules, holder)
+    cells, times = times_of_cells(cells)
     for note in cells.notes:
         logger.info(note)
     weights = cells.weight_numbers(rules.weight_scale, cells.rules.get("decimal") or rules.mark)
@@ -187,6 +196,7 @@ def _read_records(rules: Reading, path: PathLike, max_size: int | None, *, value
         cells.names,
         reading,
         weights,
+        times,
     )
 
 
@@ -208,7 +218,7 @@ def observations_from_file(
         The most bytes to read, counted when unpacked; in a parquet file each cell counts as 8 at least. By default
         200 times the size of the file, but no less than 32 MiB and no more than 4 GiB.
     **rules
-        ``row``, ``column``, ``value``, ``weight``, ``weight_scale``, ``like_at``, ``dislike_at``, ``like``,
+        ``row``, ``column``, ``value``, ``weight``, ``time``, ``weight_scale``, ``like_at``, ``dislike_at``, ``like``,
         ``dislike``, ``zeros``, ``missing``, ``duplicates``, ``delimiter``, ``decimal``, ``encoding``,
         ``layout`` and ``format``, as in :class:`Reading`, which keeps them for further files.
 

@@ -69,12 +69,16 @@ def is_heading(
     return is_value(rest.texts[0]) or (not words and rest.known_pair() is not None)
 
 
-def long_cells(rules: Reading, form: Format, source: Source, *, valued: bool) -> TableCells:
-    """Return a cell for each record; the columns of values and of weights are read only where ``valued``."""
+def long_cells(
+    rules: Reading, form: Format, source: Source, *, valued: bool, timed: bool = False
+) -> TableCells:
+    """Return a cell for each record; values, weights and times are read where ``valued``, times where ``timed``."""
     names, notes = _names(rules, form, source)
     row, column, value = names
     value, weight = (value, rules.weight) if valued else (None, None)
-    wanted = list(dict.fromkeys(name for name in (row, column, value, weight) if name is not None))
+    time = rules.time if valued or timed else None
+    named = (row, column, value, weight, time)
+    wanted = list(dict.fromkeys(name for name in named if name is not None))
     table = read_source(form, source, wanted)
     settled = {}
     if not form.is_matrix:  # whose names are no user's, so that another file will have others
@@ -97,6 +101,8 @@ def long_cells(rules: Reading, form: Format, source: Source, *, valued: bool) ->
         None if form.is_matrix else names[2],
         weights=None if weight is None else table.columns[weight],
         weight_column=weight,
+        times=None if time is None else table.columns[time],
+        time_column=time,
     )
     return _without_heading(cells, rules) if form.first_record and are_places(wanted) else cells
 
@@ -155,9 +161,10 @@ def wide_cells(rules: Reading, form: Format, source: Source) -> TableCells:
 def without_missing(cells: TableCells, missing: str) -> TableCells:
     """Return the cells with both ids and a value; any other is an error, or with "skip" left out."""
     lost = np.zeros(cells.rows.size, dtype=bool)
-    for texts, column in zip(
-        (cells.rows, cells.columns, cells.texts, cells.weights),
-        (*cells.names[:2], None, cells.weight_column),
+    for texts, column, role in zip(
+        (cells.rows, cells.columns, cells.texts, cells.weights, cells.times),
+        (*cells.names[:2], None, cells.weight_column, cells.time_column),
+        ("id", "id", "value", "weight", "time"),
         strict=True,
     ):
         if texts is None:
@@ -169,7 +176,7 @@ def without_missing(cells: TableCells, missing: str) -> TableCells:
                 within = cells.values(".").within()
                 what = f"the value {quoted(texts[position])}{within} is missing"
             else:
-                what = f"the id in column {quoted(column)} is empty"
+                what = f"the {role} in column {quoted(column)} is empty"
             raise InvalidInputError(
                 f"{cells.where(position)}: {what}; fill it in, or leave such records out with "
                 f"{parameter('missing', 'skip')}."
@@ -212,7 +219,8 @@ def _names(
     if form.first_record is not None:
         first_record = form.first_record(source)
     header = first_record or list(read_source(form, source, None).columns)
-    given = any(name is not None for name in (rules.row, rules.column, rules.value, rules.weight))
+    names_given = (rules.row, rules.column, rules.value, rules.weight, rules.time)
+    given = any(name is not None for name in names_given)
     places = [str(place) for place in range(len(header))]
     # A first record that has numbers in it is no header.
     without = first_record is not None and header != places and any(map(_is_number, header))

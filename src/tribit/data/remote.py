@@ -33,6 +33,7 @@ class RemoteObservations(Observations):
             "axes": axes,
             "rules": None,
             "weights": None,
+            "times": None,
             "_counts": counts,
             "_n_likes": n_likes,
             "_observed": int(np.sum(counts[0])),

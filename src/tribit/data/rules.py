@@ -36,6 +36,7 @@ class RuleOptions(ValueOptions, total=False):
     column: str | None
     value: str | None
     weight: str | None
+    time: str | None
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,9 @@ class TableRules:
     weight : str, optional
         Name of the column of weights of a long table: numbers of at least 0, such as how often a song was played. An
         entry of weight 2 counts as two entries, one of weight 0 is left out. "none" is no column.
+    time : str, optional
+        Name of the column of times of a long table: ISO dates or datetimes, or seconds or milliseconds since 1970
+        (:mod:`tribit.data.times`). "none" is no column.
     weight_scale : {"linear", "log1p"}, default="linear"
         Weights are the numbers as they are, or ``log(1 + number)``: a confidence that grows slowly, for counts.
     dislike_at : float, optional
@@ -101,6 +105,12 @@ class TableRules:
         default=None,
         metadata={
             "help": "Column of weights, such as counts, or its number; none for no weights [all are 1]."
+        },
+    )
+    time: str | None = field(
+        default=None,
+        metadata={
+            "help": "Column of times: ISO dates, or seconds or milliseconds since 1970; none for no times [no times]."
         },
     )
     weight_scale: WeightScale = field(
@@ -243,6 +253,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "column": _check_column,
     "value": _check_column,
     "weight": lambda name, value: None if value == "none" else _check_column(name, value),
+    "time": lambda name, value: None if value == "none" else _check_column(name, value),
     "weight_scale": one_of(WeightScale),
     "like_at": check_rating,
     "dislike_at": check_rating,

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tribit import randomness
 from tribit.data.files import atomic_path, check_different, text_writer
 from tribit.data.labels import TableCells
 from tribit.data.reading import Reading
@@ -18,6 +17,7 @@ from tribit.data.records import long_cells
 from tribit.data.sources import PathLike, Source, is_standard
 from tribit.data.tables import Format, format_of, open_source, read_source
 from tribit.data.text_formats import are_places
+from tribit.data.times import SplitBy, Times, split_mask, times_of_cells
 from tribit.errors import InvalidInputError, either, quoted
 from tribit.randomness import RandomState
 
@@ -45,8 +45,10 @@ def split_table(
     random_state: RandomState = 0,
     reading: Reading | None = None,
     max_size: int | None = None,
+    by: SplitBy = "random",
+    last: int | None = None,
 ) -> SplitTable:
-    """Write a random part of the records of a table to a test file, and the others to a training file.
+    """Write a part of the records of a table, random or the latest, to a test file, and the others to a training file.
 
     Lines are copied as they are, in their order; both files have the heading. All records of a pair of ids are in the
     same file, so that no test entry is a training entry.
@@ -62,9 +64,11 @@ def split_table(
     random_state : int, Generator, RandomState or None, default=0
         Seed.
     reading : Reading, optional
-        Rules for the columns of ids, the delimiter, the encoding and the format.
+        Rules for the columns of ids and of times, the delimiter, the encoding and the format.
     max_size : int, optional
         As in :func:`tribit.data.reading.observations_from_file`.
+    by, last
+        As in :meth:`tribit.Observations.split`. The time of a pair is that of its latest record.
 
     Returns
     -------
@@ -88,17 +92,26 @@ def split_table(
     text = {name: getattr(rules, name) for name in ("delimiter", "encoding", "decimal")}
     with open_source(path, max_size=max_size, format=rules.format, **text) as (form, source):
         _check_formats(form, source, out, rules)
-        cells = long_cells(rules, form, source, valued=False)
+        cells = long_cells(rules, form, source, valued=False, timed=by == "time")
+        cells, times = times_of_cells(cells)
         for note in cells.notes:
             logger.info(note)
         pairs = cells.rows.codes * cells.columns.distinct.size + cells.columns.codes
-        _, pair = np.unique(pairs, return_inverse=True)
-        n_pairs = int(pair.max()) + 1
-        held_out = randomness.held_out_mask(n_pairs, test, random_state)[pair]
+        _, first, pair = np.unique(pairs, return_index=True, return_inverse=True)
+        latest = None if times is None else _latest_of_pairs(times, pair, first.size)
+        mask = split_mask(cells.rows.codes[first], latest, test, random_state, by, last)
+        held_out = mask[pair]
         _write(source, _files_of_lines(held_out, form, source, cells), out)
     n_test = int(np.count_nonzero(held_out))
     n_repeated = int(np.count_nonzero(np.bincount(pair) > 1))
     return SplitTable(held_out.size - n_test, n_test, n_repeated)
+
+
+def _latest_of_pairs(times: Times, pair: npt.NDArray[np.int64], n_pairs: int) -> Times:
+    """Return the latest time of the records of each pair."""
+    order = np.lexsort((times, pair))
+    ends = np.cumsum(np.bincount(pair, minlength=n_pairs)) - 1
+    return times[order[ends]]
 
 
 def _check_paths(path: PathLike, out: tuple[PathLike, PathLike]) -> None:

@@ -5,3 +5,5 @@ from .cross_validation import cross_validate as cross_validate
 from .held_out import Baseline as Baseline
 from .held_out import Evaluation as Evaluation
 from .held_out import evaluate as evaluate
+from .held_out import evaluate_by_time as evaluate_by_time
+from .periods import Period as Period

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.data.axis import Positions
-from tribit.evaluation.held_out import measure_entries
 from tribit.metrics.entries import (
     Curve,
     calibration_error,
     mean_influences,
+    measure_entries,
     ndcg_of_rows,
     standard_error,
 )

@@ -12,24 +12,24 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tribit import completion
-from tribit.answers import Answer, skipped_remark
+from tribit.answers import Answer, skipped_remark, text_table
 from tribit.checks import check_between, check_choice, check_count
 from tribit.data.axis import AnyArray
 from tribit.data.observations import Observations
+from tribit.data.times import Calendar
 from tribit.display import html_facts
 from tribit.errors import InvalidInputError, UnknownIdWarning, parameter, warn
+from tribit.evaluation.periods import Period, measure_periods, measure_table, period_table
 from tribit.evaluation.ranking import RankingReport, by_popularity, ranking_report
 from tribit.metrics.entries import (
-    INFLUENCES,
     METRICS,
     ByProbability,
-    Curve,
     calibration_error,
     interval,
     known_probabilities,
+    measure_entries,
     ndcg_of_rows,
     standard_error,
 )
@@ -41,7 +41,7 @@ from tribit.storage.file_format import value_from
 if TYPE_CHECKING:
     from tribit.ranking.scores import Ranker
 
-__all__ = ["Baseline", "Evaluation", "evaluate", "fit_biases"]
+__all__ = ["Baseline", "Evaluation", "evaluate", "evaluate_by_time", "fit_biases"]
 
 #: Maximum number of rows for which lists are made, evenly spaced among those with a test like. The standard error of
 #: the mean NDCG is then below .005, as the NDCG of a row has a standard deviation of .3.
@@ -136,6 +136,8 @@ class Evaluation(Answer):
         Simple models, fitted on ``seen`` and measured on the same entries.
     nouns : Nouns
         Nouns for a row and a column in texts.
+    periods : tuple of Period
+        Measures by period, of :func:`evaluate_by_time`.
 
     Examples
     --------
@@ -166,6 +168,7 @@ class Evaluation(Answer):
     unseen: UnseenReport | None = None
     baselines: Mapping[str, Baseline] = field(default_factory=dict, hash=False)
     nouns: Nouns = field(default=Nouns(), compare=False)
+    periods: tuple[Period, ...] = ()
 
     def measures(self) -> dict[str, float | None]:
         """Return all measures by name: of entries, of rows, of lists and among unseen cells."""
@@ -185,15 +188,8 @@ class Evaluation(Answer):
         }
 
     def table(self) -> dict[str, AnyArray]:
-        """Return the columns of a table: measure, value and the ends of its confidence interval."""
-        known = {name: value for name, value in self.measures().items() if value is not None}
-        ends = [self.intervals.get(name, (np.nan, np.nan)) for name in known]
-        return {
-            "measure": np.array(list(known), dtype=object),
-            "value": np.array(list(known.values())),
-            "lower": np.array([low for low, _ in ends]),
-            "upper": np.array([high for _, high in ends]),
-        }
+        """Return the columns of a table: measure, value and the ends of its confidence interval, also by period."""
+        return measure_table(self)
 
     def facts(self) -> dict[str, str]:
         """Return formatted measures by title, those of lists beside popularity, then the other baselines."""
@@ -251,11 +247,12 @@ class Evaluation(Answer):
         return found
 
     def text(self, most: int | None = None) -> str:
-        """Return a line for each measure."""
-        del most
+        """Return a line for each measure, and one for each period."""
         facts = self.facts()
         width = max(len(title) for title in facts)
-        lines = (f"  {title:<{width}}  {fact}" for title, fact in facts.items())
+        lines = [f"  {title:<{width}}  {fact}" for title, fact in facts.items()]
+        if self.periods:
+            lines += ["", text_table(period_table(self.periods, self.nouns), most)]
         return "\n".join([self.title(), *lines])
 
     def _repr_html_(self) -> str:
@@ -433,6 +430,58 @@ def evaluate(
     return replace(found, lists=lists, baselines=of_entries | baselines)
 
 
+def evaluate_by_time(
+    model: HasScores | Scores,
+    X: object,
+    by: Calendar | int = "month",
+    *,
+    level: float = 0.95,
+    unknown: str = "popularity",
+) -> Evaluation:
+    """Measure a fitted model on a test set with times, as a whole and by period.
+
+    Parameters
+    ----------
+    model : BinaryMatrixCompletion or another system
+        A fitted model.
+    X : Observations or data frame
+        The test set, with times.
+    by : {"day", "week", "month", "quarter", "year"} or int, default="month"
+        The period, or the number of periods with about equal numbers of entries.
+    level, unknown
+        As in :func:`evaluate`.
+
+    Returns
+    -------
+    Evaluation
+        With ``periods``; prints as two tables.
+
+    Examples
+    --------
+    >>> from tribit import BinaryMatrixCompletion, Observations
+    >>> from tribit.evaluation import evaluate_by_time
+    >>> table = [[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1], [-1, -1, 1, 0]]
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, random_state=0).fit(table)
+    >>> test = Observations([0, 1], [2, 1], [1, -1], (4, 4), times=["2026-01-20", "2026-02-03"])
+    >>> [each.first for each in evaluate_by_time(model, test).periods]
+    ['2026-01-20', '2026-02-03']
+    """
+    given = read_entries(model, X)
+    given.require_times(f"{parameter('by', by)} is about the times of the test entries")
+    found = evaluate(model, given, level=level, unknown=unknown)
+    return replace(found, periods=periods_of(as_scores(model), given, by, level, unknown))
+
+
+def periods_of(
+    scores: Scores, given: Observations, by: Calendar | int, level: float, unknown: str
+) -> tuple[Period, ...]:
+    """Return the measures of a test set with times by period."""
+    placed = scores.place_entries(given, unknown)
+    if unknown == "skip":
+        placed = placed.take(placed.known(scores.shape))
+    return measure_periods(placed, scores.x_of(placed), scores.curve, by, level)
+
+
 def _placed_test(
     scores: Scores, given: Observations, unknown: str
 ) -> tuple[PlacedEntries, int, int]:
@@ -461,22 +510,6 @@ def _placed_test(
 
 def _knows_any(test: PlacedEntries, shape: tuple[int, int]) -> bool:
     return bool((test.rows < shape[0]).any() or (test.columns < shape[1]).any())
-
-
-def measure_entries(
-    curve: Curve,
-    x: NDArray[np.floating[Any]],
-    labels: NDArray[np.int8],
-    weights: NDArray[np.float64] | None = None,
-) -> tuple[dict[str, float | None], dict[str, NDArray[np.floating[Any]]]]:
-    """Return all registered measures, and the influence of each entry on those with a known influence function."""
-    measures = {name: metric.measure(curve, x, labels, weights) for name, metric in METRICS.items()}
-    influences = {
-        name: influence
-        for name, of in INFLUENCES.items()
-        if name in measures and (influence := of(curve, x, labels, weights)) is not None
-    }
-    return measures, influences
 
 
 def _rows_with_lists(held_out: Observations, train: Observations) -> Observations | None:

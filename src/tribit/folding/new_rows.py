@@ -14,6 +14,7 @@ from tribit.data.axis import Axes, Axis, Positions, check_new, first_true, longe
 from tribit.data.features import Group, table_axis
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations
+from tribit.data.times import times_at
 from tribit.data.weights import weights_at
 from tribit.errors import (
     InvalidInputError,
@@ -55,6 +56,7 @@ def place_entries(
             entries.labels[order],
             axes,
             weights=weights_at(entries.weights, order),
+            times=times_at(entries.times, order),
         )
     )
 
@@ -66,15 +68,21 @@ def merge_entries(
     given: Observations,
     axes: Axes,
 ) -> Observations:
-    """Return old and new entries together, by their positions; a new label and its weight replace an old one."""
+    """Return old and new entries together, by their positions; a new label, weight and time replace the old ones.
+
+    Times are kept where both have them.
+    """
     rows, columns = (np.concatenate(pair) for pair in zip(new, old, strict=True))
     labels = np.concatenate([given.labels, before.labels])
     weights = None
     if given.weights is not None or before.weights is not None:
         weights = np.concatenate([given.weights_or_ones, before.weights_or_ones])
+    times = None
+    if given.times is not None and before.times is not None:
+        times = np.concatenate([given.times, before.times])
     # The first of equal entries stays, and new ones come first.
     _, first = np.unique(rows * axes.columns.size + columns, return_index=True)
-    merged = Checked(rows, columns, labels, axes, weights=weights)
+    merged = Checked(rows, columns, labels, axes, weights=weights, times=times)
     return Observations.from_checked(merged.at(first))
 
 
@@ -91,6 +99,7 @@ def select_rows(entries: Observations, places: Positions) -> Observations:
             entries.labels[here],
             axes,
             weights=weights_at(entries.weights, here),
+            times=times_at(entries.times, here),
         )
     )
 

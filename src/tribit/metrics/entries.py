@@ -241,6 +241,22 @@ INFLUENCES: dict[str, Callable[[Curve, Array, Labels, Array | None], Array | Non
 }
 
 
+def measure_entries(
+    curve: Curve,
+    x: Array,
+    labels: Labels,
+    weights: Array | None = None,
+) -> tuple[dict[str, float | None], dict[str, Array]]:
+    """Return all registered measures, and the influence of each entry on those with a known influence function."""
+    measures = {name: metric.measure(curve, x, labels, weights) for name, metric in METRICS.items()}
+    influences = {
+        name: influence
+        for name, of in INFLUENCES.items()
+        if name in measures and (influence := of(curve, x, labels, weights)) is not None
+    }
+    return measures, influences
+
+
 def standard_error(influences: Array, rows: Positions) -> float | None:
     """Return the standard error of a sum of influences, given the row of each; None for a single row.
 

@@ -18,7 +18,8 @@ from scipy.special import logit
 from tribit.checks import check_fitted
 from tribit.data.axis import Axes, Positions
 from tribit.data.observations import Observations, read_entries
-from tribit.data.weights import weights_or_ones
+from tribit.data.times import Times, times_at
+from tribit.data.weights import weights_at, weights_or_ones
 from tribit.display import Summarised
 from tribit.errors import InvalidTypeError
 from tribit.metrics.entries import ByProbability, Curve
@@ -60,6 +61,7 @@ class PlacedEntries(NamedTuple):
     columns: Positions
     labels: NDArray[np.int8]
     weights: NDArray[np.float64] | None = None
+    times: Times | None = None
 
     def known(self, shape: tuple[int, int]) -> NDArray[np.bool_]:
         """Return the mask of entries whose row and column are known."""
@@ -67,8 +69,8 @@ class PlacedEntries(NamedTuple):
 
     def take(self, chosen: NDArray[np.bool_]) -> PlacedEntries:
         """Return some of the entries."""
-        weights = None if self.weights is None else self.weights[chosen]
-        return PlacedEntries(self.rows[chosen], self.columns[chosen], self.labels[chosen], weights)
+        own = weights_at(self.weights, chosen), times_at(self.times, chosen)
+        return PlacedEntries(self.rows[chosen], self.columns[chosen], self.labels[chosen], *own)
 
     @property
     def weights_or_ones(self) -> NDArray[np.float64]:
@@ -78,7 +80,7 @@ class PlacedEntries(NamedTuple):
     def observations(self, axes: Axes) -> Observations:
         """Return the entries as observations of a matrix with these axes."""
         given = self.rows, self.columns, self.labels, axes.shape, axes.rows.ids, axes.columns.ids
-        return Observations(*given, self.weights)
+        return Observations(*given, self.weights, self.times)
 
 
 class WithUnseen(Protocol):
@@ -211,7 +213,7 @@ class Scores(Summarised):
                 strangers = [each for each in strangers if str(each) in axis.by_text]
             axis.find(strangers)  # raises an error about the first one
             found.append(np.where(places < 0, axis.size + given, places))
-        return PlacedEntries(found[0], found[1], entries.labels, entries.weights)
+        return PlacedEntries(found[0], found[1], entries.labels, entries.weights, entries.times)
 
 
 class HasScores(Protocol):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tribit.errors import TribitWarning, warn
-from tribit.evaluation.held_out import Evaluation, evaluate
+from tribit.errors import TribitWarning, parameter, warn
+from tribit.evaluation.held_out import Evaluation, evaluate, periods_of
 from tribit.nouns import Nouns
 from tribit.questions.base import Question, option
 from tribit.questions.kinds import Entries, held_out_entries, unknown_option
@@ -27,11 +27,20 @@ class Evaluate(Question[Evaluation]):
     level: float = option(0.95, "Level of the confidence intervals.", gt=0, lt=1)
     n: int = option(10, "Length of the top-N lists that are evaluated.", flag="-n", ge=1)
     avoid_dislikes: float = option(1.0, "Likes to give up to avoid one dislike.", ge=0)
+    by: str | int | None = option(
+        None,
+        "Measures by period too: day, week, month, quarter, year, or a number of periods with as many entries each.",
+    )
     unknown: str = unknown_option("predicted from the known row or column", "ids of test entries")
 
     def answer(self, recommender: FittedRecommender) -> Evaluation:
         """Return the measures."""
         given = held_out_entries(recommender, self.test, self.unknown)
+        # The command line has all numbers as floats.
+        by: Any = self.by
+        by = int(by) if isinstance(by, float) and by.is_integer() else by
+        if by is not None:
+            given.require_times(f"{parameter('by', by)} is about the times of the test entries")
         seen = recommender.seen_
         if seen is not None:
             rows, columns = recommender.axes_.places(given, "the test entries have")
@@ -54,4 +63,8 @@ class Evaluate(Question[Evaluation]):
             avoid_dislikes=self.avoid_dislikes,
             unknown=self.unknown,
         )
-        return replace(found, nouns=Nouns.of(recommender.reading_))
+        found = replace(found, nouns=Nouns.of(recommender.reading_))
+        if by is None:
+            return found
+        scores = recommender.model_.scores_
+        return replace(found, periods=periods_of(scores, given, by, self.level, self.unknown))

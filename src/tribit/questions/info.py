@@ -38,7 +38,8 @@ class Facts(Answer):
         - ``rows``, ``columns``, ``likes``, ``dislikes``, ``entries``, ``density`` (the share of cells that was
           observed) and ``base_rate`` (the share of likes among the entries);
         - ``entries_per_row`` and ``entries_per_column``: least, median and most;
-        - ``hyperparameters`` by name (``rho`` is a number, or the name of a model of the mask), and ``n_fits``;
+        - ``hyperparameters`` by name (``rho`` is a number, or the name of a model of the mask), ``n_fits``, and
+          ``half_life`` in days;
         - ``search``: ``candidates``, ``entries`` (held out), ``measure``, and the best score of each of the
           ``families``; None without a search;
         - ``validation``: the measures on the validation set, with its ``baselines``; None without one;
@@ -149,6 +150,7 @@ def numbers_of(recommender: FittedRecommender) -> dict[str, Any]:
         "entries_per_column": summary.get("entries_per_column"),
         "hyperparameters": {**model.spec_.choices(), "rho": _rho(model)},
         "n_fits": model.n_fits_,
+        "half_life": model.half_life_,
         "search": None
         if search is None
         else {
@@ -192,6 +194,7 @@ def facts_of(recommender: FittedRecommender) -> dict[str, str]:
             facts[f"entries per {nouns.noun(side)}"] = (
                 f"median {median:g}, from {least:g} to {most:g}"
             )
+    facts |= time_facts(recommender)
     facts["model"] = str(model.spec_)
     facts |= _reasons(model)
     if validation := summary.get("validation"):
@@ -217,6 +220,13 @@ def facts_of(recommender: FittedRecommender) -> dict[str, str]:
     if versions := summary.get("versions"):
         facts["versions"] = ", ".join(f"{name} {number}" for name, number in versions.items())
     return facts
+
+
+def time_facts(recommender: FittedRecommender) -> dict[str, str]:
+    """Return the range of times and the half-life; none without times."""
+    times, found = recommender.summary_.get("times"), recommender.model_.record_.half_life
+    facts = {} if times is None else {"times": str(times)}
+    return facts if found is None else {**facts, "half-life": str(found)}
 
 
 def _measures_text(measures: dict[str, Any]) -> str:

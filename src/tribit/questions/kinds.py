@@ -23,6 +23,7 @@ from tribit.data.observations import Observations, read_entries
 from tribit.data.reading import Reading, Records
 from tribit.data.records import DEFAULT_NAMES
 from tribit.data.tables import read_table
+from tribit.data.times import times_at
 from tribit.data.weights import weights_at
 from tribit.errors import (
     InvalidInputError,
@@ -298,10 +299,10 @@ def known_entries(
     found = locate_records(recommender, given, unknown)
     labels = np.ones(given.rows.size, np.int8) if given.labels is None else given.labels
     own = labels[found.kept].astype(np.int8)
-    weights = weights_at(given.weights, found.kept)
+    weights, times = weights_at(given.weights, found.kept), times_at(given.times, found.kept)
     counted = slice(None) if weights is None else weights > 0
     at = np.flatnonzero(found.kept)[counted]
-    checked = Checked(found.rows, found.columns, own, axes, weights=weights).at(counted)
+    checked = Checked(found.rows, found.columns, own, axes, None, weights, times).at(counted)
     merged = merge_duplicates(checked, given.reading.duplicates, lambda n: given.where(int(at[n])))
     return Observations.from_checked(merged), int(np.sum(~found.kept))
 
@@ -323,16 +324,16 @@ def held_out_entries(recommender: FittedRecommender, given: object, unknown: str
 
 
 def new_entries(recommender: FittedRecommender, given: object) -> Observations:
-    """Return entries with known and new ids; ids of records get the type of the model's."""
+    """Return entries with known and new ids, weighted as in the fit; ids of records get the type of the model's."""
     if not isinstance(given, Records):
-        return read_entries(recommender, given)
+        return recommender.model_.weigh(read_entries(recommender, given))
     axes = recommender.axes_
     named_alike = replace(
         given,
         rows=ids_of_axis_type(axes.rows, given.rows),
         columns=ids_of_axis_type(axes.columns, given.columns),
     )
-    return named_alike.observations()
+    return recommender.model_.weigh(named_alike.observations())
 
 
 def entries_of_new_rows(
@@ -358,7 +359,7 @@ def reading_for(recommender: FittedRecommender, **rules: Any) -> Reading:
         # Only a long table has such columns.
         given = {"layout": "long", **given}
     if given.get("layout") == "wide":
-        given = {"column": None, "value": None, "weight": None, **given}
+        given = {"column": None, "value": None, "weight": None, "time": None, **given}
     # Words for likes replace a threshold, and a threshold replaces words.
     if given.keys() & {"like", "dislike"}:
         given = {"like_at": None, **given}

@@ -123,7 +123,7 @@ class Side:
     @cached_property
     def lists(self) -> Lists | None:
         """Lists of unseen columns; None without training entries or a test like."""
-        rows, columns, labels, _ = self.entries
+        rows, columns, labels = self.entries[:3]
         likes = labels > 0
         if self.train is None or not likes.any():
             return None
@@ -149,7 +149,7 @@ class Side:
 
     def measures(self) -> dict[str, Measured]:
         """Return the measures of the entries and of the lists by name."""
-        found, (_, _, labels, weights) = {}, self.entries
+        found, labels, weights = {}, self.entries.labels, self.entries.weights
         if labels.min() != labels.max():
             curve = self.scores.curve
             found = measured_entries(curve, self.x, self.clusters, labels, weights)

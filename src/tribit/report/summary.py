@@ -10,6 +10,7 @@ from tribit.errors import Message, with_mentions
 from tribit.evaluation.held_out import BASE_RATE, BIASES, POPULARITY, Evaluation
 from tribit.model.fitted import LIKE
 from tribit.nouns import Nouns, with_article, with_noun
+from tribit.questions.info import time_facts
 from tribit.report.wording import describe_choice, percent
 from tribit.selection.record import DONE
 
@@ -26,6 +27,7 @@ def fit_facts(recommender: Recommender) -> dict[str, str]:
     """Return names and facts of a fit, as ``tribit fit`` prints them."""
     model, words = recommender.model_, Nouns.of(recommender.reading_)
     facts = {"data": _data(recommender, words), "model": _model(recommender)}
+    facts |= time_facts(recommender)
     if model.fitted_.meaning != LIKE:
         facts["probabilities"] = Message(f"of {with_mentions(model.fitted_.meaning)}")
     facts |= _quality(recommender, words)

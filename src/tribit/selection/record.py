@@ -15,6 +15,7 @@ from tribit.model.factors import Factors
 from tribit.model.fitted import LIKE
 from tribit.model.horizon import AtRisk
 from tribit.model.spec import ModelSpec
+from tribit.selection.half_life import HalfLife
 from tribit.solvers.loop import INTERRUPTED, Iteration
 
 HeldOut: TypeAlias = tuple[NDArray[np.floating[Any]], NDArray[np.int8], NDArray[np.floating[Any]]]
@@ -280,6 +281,8 @@ class FitRecord:
         How sums over all entries were done; None in a record that was read from a file.
     found : Search, callable or None
         The search, or the function that parses it: ``search`` calls it once.
+    half_life : HalfLife or None
+        The half-life of entries with times, and how it was chosen; None where there was no choice and none was given.
 
     Examples
     --------
@@ -296,6 +299,7 @@ class FitRecord:
     history: tuple[Iteration, ...] = field(default=(), repr=False)
     backend: str | None = None
     found: Search | Callable[[], Search] | None = None
+    half_life: HalfLife | None = None
 
     @cached_property
     def search(self) -> Search | None:

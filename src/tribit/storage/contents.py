@@ -6,7 +6,7 @@ import json
 import os
 import reprlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
@@ -18,9 +18,11 @@ from tribit.data.axis import Axes
 from tribit.data.files import atomic_path, checked_path
 from tribit.data.ingest import Checked
 from tribit.data.observations import Observations
+from tribit.data.times import TIME
 from tribit.errors import InvalidInputError, either, quoted
 from tribit.model.calibration import Isotonic
 from tribit.model.fitted import Fitted
+from tribit.selection.half_life import HalfLife
 from tribit.selection.record import FitRecord, Search
 from tribit.solvers import Iteration
 from tribit.storage.file_format import (
@@ -43,6 +45,7 @@ from tribit.storage.file_format import (
     read_description,
     read_tensors,
     reason_of,
+    value_from,
 )
 from tribit.storage.fitted import (
     IDS,
@@ -73,10 +76,19 @@ ENTRIES = {
     "entries:columns": Tensor(("I32",), ("entries",)),
     "entries:labels": Tensor(("I8",), ("entries",)),
 }
-#: Their weights, where they have any.
-WEIGHTS = "entries:weights"
-WEIGHTS_OF_ENTRIES = {WEIGHTS: Tensor(("F64",), ("entries",))}
-RECORD = {"n_iter": COUNT, "converged": SWITCH, "stop_reason": TEXT, "objective": NUMBER}
+#: Their weights, and their times in microseconds since 1970, where they have any.
+WEIGHTS, TIMES = "entries:weights", "entries:times"
+FURTHER_OF_ENTRIES = {
+    WEIGHTS: Tensor(("F64",), ("entries",)),
+    TIMES: Tensor(("I64",), ("entries",)),
+}
+RECORD = {
+    "n_iter": COUNT,
+    "converged": SWITCH,
+    "stop_reason": TEXT,
+    "objective": NUMBER,
+    "half_life": OBJECT.or_none(),
+}
 HEADER = {
     "format": Field(f"{FORMAT}", lambda value: type(value) is int and value == FORMAT),
     "version": TEXT,
@@ -152,13 +164,14 @@ def write(path: str | os.PathLike[str], contents: Contents) -> None:
     """
     record = contents.record
     search = record.search  # of a file it is parsed now: what is damaged there has its own sentence
+    half_life = None if record.half_life is None else asdict(record.half_life)
     try:
         header = {
             "format": FORMAT,
             "version": __version__,
             "parameters": contents.parameters,
             "fitted": fitted_header(contents.fitted),
-            "record": {name: getattr(record, name) for name in RECORD},
+            "record": {**{name: getattr(record, name) for name in RECORD}, "half_life": half_life},
             "entries": contents.entries is not None,
             "ranker": contents.ranker is not None,
             "reading": contents.reading,
@@ -268,7 +281,7 @@ def _check(header: dict[str, Any], described: Mapping[str, tuple[str, tuple[int,
         raise ValueError("a ranker needs the entries that it was fitted on")
     if header["entries"]:
         needed |= ENTRIES
-        optional |= WEIGHTS_OF_ENTRIES
+        optional |= FURTHER_OF_ENTRIES
     if header["ranker"]:  # which checks the shapes of its own
         for name, (_, shape) in described.items():
             if name.startswith(RANKER):
@@ -292,11 +305,12 @@ def _contents(header: dict[str, Any], tensors: Tensors, name: str) -> Contents:
     ranker = {
         key.removeprefix(RANKER): array for key, array in tensors.items() if key.startswith(RANKER)
     }
+    half_life = value_from(HalfLife | None, header["record"]["half_life"], "half_life")
     return Contents(
         header["parameters"],
         fitted,
-        FitRecord(**header["record"], history=history, found=found),
-        _entries([tensors.get(key) for key in (*ENTRIES, WEIGHTS)], fitted.axes)
+        FitRecord(**{**header["record"], "half_life": half_life}, history=history, found=found),
+        _entries([tensors.get(key) for key in (*ENTRIES, *FURTHER_OF_ENTRIES)], fitted.axes)
         if header["entries"]
         else None,
         ranker if header["ranker"] else None,
@@ -322,6 +336,8 @@ def _tensors(contents: Contents, search: Search | None) -> Tensors:
         tensors |= dict(zip(ENTRIES, arrays, strict=True))
         if seen.weights is not None:
             tensors[WEIGHTS] = seen.weights
+        if seen.times is not None:
+            tensors[TIMES] = seen.times.astype("<i8")
     for name, array in (contents.ranker or {}).items():
         tensors[RANKER + name] = np.array(array, dtype=np.float64, order="C")
     return tensors
@@ -335,7 +351,7 @@ def _horizon(array: NDArray[Any]) -> Isotonic:
 
 
 def _entries(arrays: list[Any], axes: Axes) -> Observations:
-    counts, columns, labels, weights = arrays
+    counts, columns, labels, weights, times = arrays
     if counts.min(initial=0) < 0 or int(counts.sum(dtype=np.int64)) != columns.size:
         raise ValueError("entries:counts does not count the entries")
     rows = np.repeat(np.arange(counts.size), counts)
@@ -351,8 +367,11 @@ def _entries(arrays: list[Any], axes: Axes) -> Observations:
     if weights is not None and not (np.isfinite(weights) & (weights > 0)).all():
         raise ValueError("entries:weights holds numbers that are not finite and above 0")
     own = None if weights is None else np.array(weights, dtype=np.float64)
+    moments = None if times is None else times.astype(TIME)
+    if moments is not None and np.isnat(moments).any():
+        raise ValueError("entries:times holds a missing time")
     signs = labels.astype(np.int8)
-    return Observations.from_checked(Checked(rows, columns, signs, axes, weights=own))
+    return Observations.from_checked(Checked(rows, columns, signs, axes, None, own, moments))
 
 
 def _check_numbers(fitted: Fitted, history: NDArray[Any]) -> None:

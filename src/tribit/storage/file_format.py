@@ -46,6 +46,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "U8": np.dtype("u1"),
     "I8": np.dtype("i1"),
     "I32": np.dtype("<i4"),
+    "I64": np.dtype("<i8"),
 }
 
 
