@@ -16,7 +16,16 @@ from tribit.checks import (
     check_positive,
     check_switch,
 )
-from tribit.errors import Message, either, listed, parameter, printable, quoted, with_mentions
+from tribit.errors import (
+    Message,
+    either,
+    listed,
+    parameter,
+    printable,
+    quoted,
+    where_possible,
+    with_mentions,
+)
 
 
 def dashed(name, value):
@@ -34,6 +43,12 @@ def dashed(name, value):
         (parameter("rank", 1), "rank=1", "--rank 1"),
         (parameter("solver", "lbfgs"), "solver='lbfgs'", "--solver lbfgs"),
         (parameter("unknown", 3), "unknown=3", "unknown=3"),
+        (where_possible(" ({} refuses it)", "unknown", "x"), " (unknown='x' refuses it)", ""),
+        (
+            where_possible(" ({} refuses it)", "rule", "x"),
+            " (rule='x' refuses it)",
+            " (--rule x refuses it)",
+        ),
         (either("model.save(path)", "tribit fit"), "model.save(path)", "tribit fit"),
         (either(" (in Python)"), " (in Python)", ""),
     ],

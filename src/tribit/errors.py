@@ -37,11 +37,13 @@ __all__ = [
     "printable",
     "quoted",
     "warn",
+    "where_possible",
     "with_mentions",
 ]
 
 #: A mention: the parameter's name, the words of Python, and what the command line writes after the option. The
 #: characters are for private use, which :func:`printable` escapes in the words of a user.
+_CLAUSE = "\ue003"
 _MENTION = re.compile("\ue000([^\ue001]*)\ue001([^\ue001]*)\ue001([^\ue002]*)\ue002")
 
 #: Beginnings of the file names of this package, and of those of the interpreter's import system.
@@ -59,6 +61,15 @@ def parameter(name: str, value: object = ...) -> str:
 def either(python: str, command_line: str = "") -> str:
     """Return the mention of a phrase that Python and the command line write differently."""
     return _mention("", python, command_line)
+
+
+def where_possible(clause: str, name: str, value: object) -> str:
+    """Return a clause about a parameter, which a command without such an option leaves out.
+
+    ``{}`` in the clause is the mention of the parameter with the value.
+    """
+    typed = f"{_option_value(value)}{_CLAUSE}{clause}"
+    return _mention(name, clause.format(f"{name}={value!r}"), typed)
 
 
 def with_mentions(text: str) -> str:
@@ -107,7 +118,10 @@ class Message(str):
 
         def words(mention: re.Match[str]) -> str:
             name, python, typed = mention.groups()
+            typed, _, clause = typed.partition(_CLAUSE)
             written = option(name, typed) if name else typed
+            if clause:
+                return "" if written is None else clause.format(written)
             return python if written is None else written
 
         return _MENTION.sub(words, self.marked)

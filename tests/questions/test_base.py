@@ -319,4 +319,4 @@ def test_unknown_rows_are_answered_refused_or_skipped(run, folder, monkeypatch):
     assert (code, "'zed'" in err) == (2, True)
     code, _, err = run("recommend", "model", "--for", "zed", "--unknown", "skip")
     assert code == 2
-    assert "The model was not fitted on the row id 'zed'" in err
+    assert "The model was not fitted on the user 'zed'" in err

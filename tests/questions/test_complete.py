@@ -134,7 +134,7 @@ def test_without_ids_positions_are_the_headings():
     ("options", "words"),
     [
         ({"rows": ["u1", "zed"], "unknown": "error"}, "row id 'zed'"),
-        ({"columns": "zed"}, "column id 'zed'"),
+        ({"columns": "zed"}, "film 'zed'"),
         ({"what": "score"}, "observed label has no score: .*what='probability'"),
         ({"threshold": 0.4}, "threshold is for signs: pass what='sign'"),
     ],

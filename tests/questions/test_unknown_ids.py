@@ -328,3 +328,11 @@ def test_new_columns_of_a_table_are_never_silent(run, path, new):
     assert code == 0
     assert "column 'absent': it is added from the new entries (--unknown error refuses" in err
     assert {each["row"] for each in json.loads(out)} == {"190", "zoe"}
+    for rows in (["zoe"], ["190", "zoe"]):  # a command without this option does not name it
+        code, _, err = run("positions", path, "--new", new(*rows), "--json")
+        assert (code, "absent" in err, "unknown=" in err, "refuses" in err) == (
+            0,
+            True,
+            False,
+            False,
+        )

@@ -24,6 +24,7 @@ from tribit.errors import (
     parameter,
     quoted,
     warn,
+    where_possible,
 )
 from tribit.folding.row_solver import RowSolver, bare_rows
 from tribit.model.factors import Factors
@@ -199,9 +200,9 @@ def entries_at_known(
     n = int(np.count_nonzero(lost))
     warn(
         UnknownIdWarning(
-            f"{n} of the {len(given)} entries have a {known.name} that the model was not fitted on, such as "
-            f"{quoted(stranger)}{near and f' ({near})'}: they are left out ({parameter('unknown', 'error')} refuses "
-            "unknown ids)."
+            f"{n} of the {len(given)} entries {'has' if n == 1 else 'have'} a {known.name} that the model was not "
+            f"fitted on, such as {quoted(stranger)}{near and f' ({near})'}: {'it is' if n == 1 else 'they are'} left "
+            f"out{where_possible(' ({} refuses unknown ids)', 'unknown', 'error')}."
         )
     )
     here = np.flatnonzero(~lost)

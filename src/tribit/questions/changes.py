@@ -174,7 +174,7 @@ def _with_entries(
         described = set(map(str, next(iter(tables[1].values()))))
         strangers = [each for each in strangers if str(each) not in described]
     if strangers and new_columns == "error":
-        raise unknown_id(axes.columns, strangers[0])
+        raise unknown_id(axes.columns, strangers[0], recommender.headings[1])
     if strangers and new_columns == "warn":
         if not known[0].any() and tables[1] is None:
             return recommender.fold_in(entries_at_known(given, axes), row_features=tables[0])

@@ -32,6 +32,7 @@ from tribit.errors import (
     parameter,
     quoted,
     warn,
+    where_possible,
 )
 from tribit.folding.new_rows import entries_at_known, place_entries
 from tribit.questions.base import option
@@ -135,12 +136,12 @@ def find_or_warn(
     says what becomes of it, is "".
     """
     axis = recommender.axes_[side]
-    places = find(axis, ids, unknown_is_error=unknown == "error")
+    places = find(axis, ids, unknown_is_error=unknown == "error" and not isinstance(ids, Texts))
     lost = np.flatnonzero(places < 0)
     if lost.size:
         strangers = distinct_at(ids, lost)
-        if lost.size == places.size and not answered:
-            raise unknown_id(axis, strangers[0])
+        if unknown == "error" or (lost.size == places.size and not answered):
+            raise unknown_id(axis, strangers[0], recommender.headings[side])
         warn_of_unknown(recommender, side, strangers, answered or "left out")
     return places
 
@@ -165,15 +166,14 @@ def warn_of_unknown(
         )
     for each in strangers:
         if str(each) in axis.by_text:
-            raise unknown_id(axis, each)
+            raise unknown_id(axis, each, name)
     n, first = len(strangers), quoted(strangers[0])
     some = f"the {name} {first}" if n == 1 else f"{n} {name} ids, such as {first}"
     hint = axis.suggestion(strangers[0])
-    refuse = parameter("unknown", "error")
     warn(
         UnknownIdWarning(
             f"The model was not fitted on {some}{hint and f' ({hint})'}: {'it is' if n == 1 else 'they are'} "
-            f"{answered} ({refuse} refuses unknown ids)."
+            f"{answered}{where_possible(' ({} refuses unknown ids)', 'unknown', 'error')}."
         )
     )
 
@@ -192,10 +192,11 @@ def find(axis: Axis, ids: object, *, unknown_is_error: bool = True) -> Positions
     return axis.match(Axis(axis.name, len(wanted), _as_ids(wanted)), "the list has", "give ids")
 
 
-def unknown_id(axis: Axis, text: object) -> UnknownIdError:
-    """Return the error for an unknown id."""
+def unknown_id(axis: Axis, text: object, heading: str = "") -> UnknownIdError:
+    """Return the error for an unknown id, which names the column of the table that has such ids."""
+    name = heading if heading and heading != axis.name else f"{axis.name} id"
     return UnknownIdError(
-        f"The model was not fitted on the {axis.name} id {quoted(text)}; "
+        f"The model was not fitted on the {name} {quoted(text)}; "
         f"{axis.suggestion(text) or f'pass one such as {quoted_id(axis.ids, 0)}.'}"
     )
 

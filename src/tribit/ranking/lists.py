@@ -146,8 +146,8 @@ class Recommendations(Answer):
         """Refuse lists without a column."""
         if not self.columns.values.size:
             raise InvalidInputError(
-                "The rows asked for have seen every column, so that no list is left to write; ask for others "
-                f"({parameter('rows')})."
+                "The rows asked for have seen every column that may be listed, so that no list is left to write; ask "
+                f"for others ({parameter('rows')})."
             )
 
     def facts(self) -> dict[str, str]:
