@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 
 from tribit import evaluation, propensity, storage
 from tribit.completion.fitted_model import FittedModel
-from tribit.data.axis import Axes, HasAxes
+from tribit.data.axis import Axes, HasAxes, longer
 from tribit.data.observations import Observations
-from tribit.data.reading import Reading
+from tribit.data.reading import Reading, Records
 from tribit.data.times import time_range
-from tribit.errors import InvalidInputError, TribitWarning, either, warn
+from tribit.errors import InvalidInputError, TribitWarning, either, parameter, warn
 from tribit.folding.new_rows import (
     combine_entries,
     empty_observations,
+    new_axis,
     place_entries,
     scores_of_new_rows,
 )
@@ -37,7 +38,7 @@ from tribit.ranking.lists import TopN
 from tribit.ranking.rate_ranker import RateRanker, fit_ranker
 from tribit.storage.contents import Contents
 
-__all__ = ["FittedRecommender", "summary_of"]
+__all__ = ["FittedRecommender", "SeenTable", "summary_of"]
 
 #: Packages whose versions a saved recommender records.
 PACKAGES = ("tribit", "numpy", "scipy", "scikit-learn")
@@ -230,6 +231,47 @@ class FittedRecommender(HasAxes):
         self.evaluation_ = evaluated
         for name in ("seen_mask_", "have_information_", "top_n_"):  # cached for another fit
             self.__dict__.pop(name, None)
+        return self
+
+
+class SeenTable(FittedRecommender):
+    """A table in the place of a recommender, for questions that need its entries alone and no fitted model."""
+
+    model_: Any = None
+
+    @classmethod
+    def of(cls, records: Records) -> Self:
+        """Return the table of some records."""
+        table = cls()
+        table.reading_ = records.reading
+        return table._with(records.observations())
+
+    @property
+    def axes_(self) -> Axes:  # type: ignore[override]
+        """Rows and columns."""
+        return self.require_entries("questions need them").axes
+
+    def fold_in(self, entries: Any = None, **features: Any) -> Self:  # type: ignore[override]
+        """Return the table with new rows."""
+        return self.update(entries, **features)
+
+    def update(self, entries: Any, **features: Any) -> Self:  # type: ignore[override]
+        """Return the table with further entries; a new label replaces an old one."""
+        for name, table in features.items():
+            if table is not None:
+                raise InvalidInputError(
+                    f"{parameter(name)} needs a model; fit one to the table, or leave the features out."
+                )
+        seen = self.require_entries("others are added to them")
+        sides = (
+            longer(ours, new_axis(ours, theirs))
+            for ours, theirs in zip(seen.axes, entries.axes, strict=True)
+        )
+        again = copy(self)
+        return again._with(combine_entries(seen, entries, Axes(*sides)))
+
+    def _with(self, seen: Observations) -> Self:
+        self.seen_, self.ranker_, self.evaluation_, self.summary_ = seen, None, None, {}
         return self
 
 

@@ -30,6 +30,7 @@ from tribit.errors import (
 from tribit.evaluation.held_out import Evaluation
 from tribit.fitted_recommender import FittedRecommender, summary_of
 from tribit.model.spec import AUTO, is_auto
+from tribit.questions.ask import Ask
 from tribit.questions.base import asks
 from tribit.questions.complete import Complete
 from tribit.questions.evaluate import Evaluate
@@ -183,6 +184,7 @@ class Recommender(FittedRecommender, ShowsFit, MatrixEstimator):
     similar = asks(Similar)
     positions = asks(Positions)
     means = asks(Means)
+    ask = asks(Ask)
     evaluate = asks(Evaluate)
     vectors = asks(Export, "vectors")
     info = asks(Info)

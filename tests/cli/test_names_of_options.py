@@ -17,7 +17,8 @@ PREDICT = ["predict", "model", "ratings.csv", "-o", "scores.csv"]
 EVALUATE = ["evaluate", "model", "ratings.csv"]
 RECOMMEND = ["recommend", "model", "ratings.csv", "-o", "lists.csv"]
 COMPLETE = ["complete", "model"]
-PREDICT_NEW, EXPLAIN_NEW, SIMILAR_NEW, COMPLETE_NEW, POSITIONS_NEW, MEANS_NEW = (
+ASK = ["ask", "model", "--budget", "3"]
+PREDICT_NEW, EXPLAIN_NEW, SIMILAR_NEW, COMPLETE_NEW, POSITIONS_NEW, MEANS_NEW, ASK_NEW = (
     [*command, "--new", "ratings.csv"]
     for command in (
         PREDICT,
@@ -26,9 +27,18 @@ PREDICT_NEW, EXPLAIN_NEW, SIMILAR_NEW, COMPLETE_NEW, POSITIONS_NEW, MEANS_NEW = 
         COMPLETE,
         ["positions", "model"],
         ["means", "model"],
+        ASK,
     )
 )
-NEW = (PREDICT_NEW, EXPLAIN_NEW, SIMILAR_NEW, COMPLETE_NEW, POSITIONS_NEW, MEANS_NEW)
+NEW = (
+    PREDICT_NEW,
+    EXPLAIN_NEW,
+    SIMILAR_NEW,
+    COMPLETE_NEW,
+    POSITIONS_NEW,
+    MEANS_NEW,
+    ASK_NEW,
+)
 SPLIT = ["split", "ratings.csv", "-o", "train.csv", "test.csv", "--row", "user", "--column", "item"]
 REPORT = ["report", "model", "--test", "ratings.csv", "-o", "report.html"]
 UPDATE = ["update", "model", "ratings.csv", "-o", "updated"]
@@ -66,6 +76,11 @@ CASES = [
     *((["means", "model"], words) for words in (
         "--axis cells", "--by ratings.csv", "--weights ratings.csv", "--selection some", "--q ratings.csv",
         "--guarantee all", "--guarantee rows", "--level 2", "--versus zoe", "--unknown maybe", "--random-state -1",
+        "--asked ratings.csv",
+    )),
+    *((ASK, words) for words in (
+        "--budget 0", "--batch 0", "--design clever", "--goal fame", "-n 0", "--cost ratings.csv",
+        "--asked ratings.csv", "--random-state -1",
     )),
     *((UPDATE, words) for words in (
         "--max-size 10", "--value item", "--weight item", "--time item", "--like-at nan", "--dislike-at nan",

@@ -34,6 +34,7 @@ ASK = {
     "similar": lambda found: found.similar(rows=NASTY[:2], n=4),
     "positions": lambda found: found.positions(n=1),
     "means": lambda found: found.means(),
+    "ask": lambda found: found.ask(3),
     "export": lambda found: found.vectors(),
 }
 

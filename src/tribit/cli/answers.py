@@ -6,8 +6,10 @@ from dataclasses import MISSING
 from pathlib import Path
 from typing import Any
 
-from tribit.data.reading import Records
-from tribit.fitted_recommender import FittedRecommender
+from tribit.data.reading import Reading, Records
+from tribit.data.sources import is_standard
+from tribit.data.tables import has_table_ending
+from tribit.fitted_recommender import FittedRecommender, SeenTable
 from tribit.questions import QUESTIONS, kinds
 from tribit.questions.base import OMIT, Field, fields_of
 from tribit.questions.changes import Incorporate
@@ -30,7 +32,7 @@ def answer_question(name: str, model: Path, values: dict[str, Any], rules: dict[
     for each in fields_given:
         if kinds.kind_of(each.hint) is None:
             each.check(values[each.name])  # before the work
-    recommender = FittedRecommender.load(model)
+    recommender = _recommender(model, rules, of_entries=QUESTIONS[name].of_entries)
     given = {
         each.name: _parse(each, values[each.name], recommender, rules) for each in fields_given
     }
@@ -64,6 +66,15 @@ def answer_question(name: str, model: Path, values: dict[str, Any], rules: dict[
         if given[each.name] is not None or kinds.kind_of(each.hint) is None
     }
     return question(**known).answer(recommender)
+
+
+def _recommender(path: Path, rules: dict[str, Any], *, of_entries: bool) -> FittedRecommender:
+    """Return a saved recommender or, for a question about entries alone, a table."""
+    if not of_entries or not ("format" in rules or is_standard(path) or has_table_ending(path)):
+        return FittedRecommender.load(path)
+    given = dict(rules)
+    max_size = given.pop("max_size", None)
+    return SeenTable.of(Reading(**given).records(path, max_size=max_size))
 
 
 def _parse(of: Field, value: Any, recommender: FittedRecommender, rules: dict[str, Any]) -> Any:

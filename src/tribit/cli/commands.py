@@ -19,6 +19,7 @@ import typer
 from tribit.cli.common import (
     EscapeFormulas,
     Json,
+    ModelOrTable,
     ModelPath,
     Quiet,
     app,
@@ -298,7 +299,6 @@ def _add_command(name: str, entry: Entry) -> None:
     }
     command = type("QuestionCommand", (LazyCommand,), {"groups": groups})
 
-    @app.command(name, cls=command, help=entry.help, epilog=f"Example: tribit {entry.example}")
     def ask(
         context: typer.Context,
         model: ModelPath,
@@ -322,6 +322,10 @@ def _add_command(name: str, entry: Entry) -> None:
         else:
             answer.write(out, escape_formulas=escape_formulas, verbose=1)
             print_facts({"file": str(out), **answer.facts()}, out)
+
+    if entry.of_entries:
+        ask.__annotations__["model"] = ModelOrTable
+    app.command(name, cls=command, help=entry.help, epilog=f"Example: tribit {entry.example}")(ask)
 
 
 for _name, _entry in QUESTIONS.items():

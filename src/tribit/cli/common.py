@@ -108,6 +108,13 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 ModelPath = Annotated[Path, typer.Argument(help="A model that tribit fit wrote.")]
 
+ModelOrTable = Annotated[
+    Path,
+    typer.Argument(
+        help="A model that tribit fit wrote; or a table of entries, read by the rules below."
+    ),
+]
+
 
 def check_out(out: Any, *sources: Any) -> None:
     """Refuse to write over a file that is read, and a path that cannot be written; a stream is neither."""

@@ -119,6 +119,8 @@ def row_sums(
     weights: Array,
     q: Array | None = None,
     errors: Array | float = 0.0,
+    *,
+    q_of_seen: bool = False,
 ) -> RowSums:
     """Return the sums of a block of rows.
 
@@ -134,6 +136,8 @@ def row_sums(
         Probabilities of being seen; by default the share of seen cells, the same for all cells of a row.
     errors : array of shape (n, d2) or float, default=0.0
         Variances of the log-odds of ``q``, if these are estimated.
+    q_of_seen : bool
+        Whether ``q`` is known at seen cells alone: sums over all cells of a row are then estimated from these.
     """
     weights = np.broadcast_to(weights, p.shape)
     dense = labels.toarray()
@@ -154,6 +158,7 @@ def row_sums(
     away_y, away_p = y - label[:, None], p - prediction[:, None]
     products = [away_y * away_y, away_y * away_p, away_p * away_p]
     noise = weights**2 * (1 - q) / q * wider
+    estimated = mask / q if q_of_seen else 1.0
     return RowSums(
         seen=seen,
         cells=cells,
@@ -169,8 +174,8 @@ def row_sums(
         products=np.stack([(shares * each).sum(axis=1) for each in products], axis=1),
         unit=unit / total**2,
         mass=_histogram(p, weights),
-        noise=_histogram(p, noise),
-        noise_of_noise=_histogram(p, noise**2 / q),
+        noise=_histogram(p, noise * estimated),
+        noise_of_noise=_histogram(p, noise**2 / q * estimated),
     )
 
 

@@ -18,8 +18,8 @@ need no predictions, so that they are in every fit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,10 +30,21 @@ from tribit.checks import check_choice
 from tribit.data.axis import AnyArray
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, parameter
+from tribit.estimates.designs import Draws
 from tribit.estimates.doubly_robust import RowSums, prediction_weights, row_sums
+from tribit.estimates.drawn_rows import (
+    Parts,
+    completed_means,
+    design_of,
+    parts_of_batches,
+    robust_estimates,
+    steps_like,
+)
 from tribit.estimates.intervals import Curve, normal_quantile
 from tribit.estimates.item_response import Items, fit_items
+from tribit.estimates.limited_translation import RowEstimates, Translation, fit_translation
 from tribit.estimates.means import Means
+from tribit.estimates.replay import replay_rows
 from tribit.estimates.selection import Selection, given, modelled, uniform
 from tribit.estimates.whole_rows import MIN_WHOLE_ROWS, REHEARSALS, Calibration, calibrate
 from tribit.randomness import RandomState, balanced_fold_numbers, generator
@@ -87,7 +98,7 @@ def estimate_means(
     *,
     weights: Array | None = None,
     groups: Groups | None = None,
-    q: Array | str = "uniform",
+    q: Array | Draws | str = "uniform",
     guarantee: str = "row",
     level: float = 0.95,
     random_state: RandomState = None,
@@ -103,9 +114,11 @@ def estimate_means(
         weight above 0.
     groups : Groups, optional
         Groups of rows, each with the mean of its rows' means; by default every row by itself.
-    q : {"uniform", "modelled"} or array of shape (d1, d2), default="uniform"
+    q : {"uniform", "modelled"}, array of shape (d1, d2) or Draws, default="uniform"
         The probability that a cell is seen: the same for all cells of a row, by a model of the mask
-        (:mod:`tribit.estimates.selection`), or as given.
+        (:mod:`tribit.estimates.selection`), or as given. With :class:`Draws` rows were drawn from in batches: the
+        estimate is of the cells that were unknown before, however the known ones came to be seen; rows without draws
+        are uniform.
     guarantee : {"row", "rows"}, default="row"
         The statement that the intervals make.
     level : float, default=0.95
@@ -134,18 +147,12 @@ def estimate_means(
     with single_threaded_blas():
         table = _Table.of(entries, a, draws)
         selection = _selection(q, table)
-        free = np.flatnonzero(table.is_free)
-        sums = table.sums(table.labels[free], free, selection)
-        curve = Curve.of_rows(sums, prediction_weights(sums))
+        parts = table.parts(selection)
+        curve = Curve.of_rows(parts.sums, prediction_weights(parts.sums))
         calibration = None
         if check_choice("guarantee", guarantee, GUARANTEES) == "rows":
-            if not groups.is_single or selection is not uniform:
-                raise InvalidInputError(
-                    f"Intervals are calibrated on whole rows for single rows with uniformly drawn cells: pass "
-                    f"{parameter('guarantee', 'row')} for groups or other draws of cells."
-                )
-            calibration = table.calibrate(sums.seen / sums.cells)
-        return _means(table, curve, groups, level, calibration)
+            calibration = _calibration(table, parts, groups, selection)
+        return _means(table, curve, parts, groups, level, calibration)
 
 
 def _shares(weights: Array | None, shape: tuple[int, int]) -> Array:
@@ -164,8 +171,10 @@ def _shares(weights: Array | None, shape: tuple[int, int]) -> Array:
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def _selection(q: Array | str, table: _Table) -> Selection:
+def _selection(q: Array | Draws | str, table: _Table) -> Selection | Draws:
     """Return the probabilities of being seen by their name or as given."""
+    if isinstance(q, Draws):
+        return q
     if isinstance(q, str):
         if check_choice("q", q, SELECTIONS) == "uniform":
             return uniform
@@ -185,8 +194,8 @@ class _Table:
         Weights of the columns (in each row), which sum to 1.
     cells, seen : array of shape (d1,)
         Numbers of cells and of seen cells in columns with a weight.
-    known_likes : array of shape (d1,)
-        Sums of the weights of the columns with a seen +1; the mean of a whole row.
+    known, known_likes : array of shape (d1,)
+        Sums of the weights of the columns with a seen cell, and with a seen +1; the latter is the mean of a whole row.
     likes : array of shape (d1,)
         Numbers of seen +1 in columns with a weight.
     folds : array of shape (d1,)
@@ -197,6 +206,7 @@ class _Table:
     weights: Array
     cells: NDArray[np.int64]
     seen: NDArray[np.int64]
+    known: Array
     known_likes: Array
     likes: Array
     folds: Positions
@@ -205,7 +215,12 @@ class _Table:
 
     @classmethod
     def of(cls, entries: Observations, weights: Array, draws: np.random.Generator) -> _Table:
-        labels = entries.to_sparse()
+        found = cls.of_labels(entries.to_sparse(), weights, draws)
+        return replace(found, folds=balanced_fold_numbers(found.is_whole, FOLDS, draws))
+
+    @classmethod
+    def of_labels(cls, labels: sp.csr_array, weights: Array, draws: np.random.Generator) -> _Table:
+        """Return a table of these labels, with all rows in one fold."""
         n = labels.shape[0]
         rows = np.repeat(np.arange(n), np.diff(labels.indptr))
         of_cells = np.broadcast_to(weights, labels.shape)[rows, labels.indices]
@@ -215,10 +230,17 @@ class _Table:
             return np.bincount(rows, values, n).astype(np.float64)
 
         cells = np.broadcast_to(np.count_nonzero(weights, axis=1), n)
-        seen = total(counted).astype(np.int64)
-        folds = balanced_fold_numbers(seen == cells, FOLDS, draws)
-        likes = total(counted & is_like)
-        return cls(labels, weights, cells, seen, total(of_cells * is_like), likes, folds, draws)
+        return cls(
+            labels,
+            weights,
+            cells,
+            seen=total(counted).astype(np.int64),
+            known=total(of_cells),
+            known_likes=total(of_cells * is_like),
+            likes=total(counted & is_like),
+            folds=np.zeros(n, dtype=np.intp),
+            draws=draws,
+        )
 
     @property
     def is_whole(self) -> Bools:
@@ -265,16 +287,45 @@ class _Table:
             return row_sums(empty, np.zeros(empty.shape), np.zeros(empty.shape))
         return RowSums.concatenate(parts).take(np.argsort(np.concatenate(order)))
 
-    def calibrate(self, shares: Array) -> Calibration | None:
-        """Return the calibration on whole rows, with cells hidden as in rows of these seen shares; None for no row."""
-        whole = np.flatnonzero(self.is_whole)
-        if whole.size < MIN_WHOLE_ROWS:
+    def parts(self, selection: Selection | Draws, *, whole: bool = False) -> Parts:
+        """Return the parts of the partly seen rows."""
+        rows = np.flatnonzero(self.is_free)
+        if not isinstance(selection, Draws):
+            return Parts.of_rows(self.sums(self.labels[rows], rows, selection), rows)
+
+        def predict(labels: sp.csr_array, rows: Positions) -> Array:
+            return self.predict(labels, rows, whole=whole)
+
+        draws = selection.take(self.is_free[selection.rows])
+        batches = parts_of_batches(self.labels, draws, self.weights, predict)
+        # A row that cells were chosen from without a random draw has no part: any mean is possible.
+        rows = np.setdiff1d(rows, selection.rows)
+        others = Parts.of_rows(self.sums(self.labels[rows], rows, uniform), rows)
+        return Parts.combine([*batches, others])
+
+    def predict(self, labels: sp.csr_array, rows: Positions, *, whole: bool) -> Array:
+        """Return predictions of rows, whole or not, with these labels by the columns of their folds."""
+        found = np.empty(labels.shape)
+        for fold in range(FOLDS):
+            here = np.flatnonzero(self.folds[rows] == fold)
+            if here.size:
+                found[here] = self.predictions(labels[here], fold, whole=whole)
+        return found
+
+    def check_whole_rows(self) -> None:
+        """Refuse a table with few whole rows."""
+        n = np.count_nonzero(self.is_whole)
+        if n < MIN_WHOLE_ROWS:
             raise InvalidInputError(
                 f"{parameter('guarantee', 'rows')} needs {MIN_WHOLE_ROWS} rows that are seen as a whole, to calibrate "
-                f"on; the table has {whole.size}. Pass {parameter('guarantee', 'row')}."
+                f"on; the table has {n}. Pass {parameter('guarantee', 'row')}."
             )
+
+    def calibrate(self, shares: Array) -> Calibration | None:
+        """Return the calibration on whole rows, with cells hidden as in rows of these seen shares; None for no row."""
         if not shares.size:
             return None
+        whole = np.flatnonzero(self.is_whole)
         rows = np.tile(whole, REHEARSALS)
         labels = self.labels[rows]
         kept = np.repeat(self.draws.choice(shares, rows.size), np.diff(labels.indptr))
@@ -282,6 +333,94 @@ class _Table:
         labels.eliminate_zeros()
         sums = self.sums(labels, rows, uniform, whole=True)
         return calibrate(sums, self.known_likes[rows], whole.size)
+
+    def row_estimates(self, parts: Parts, rows: Positions, *, whole: bool) -> RowEstimates:
+        """Return the estimates of rows with draws, doubly robust and completed."""
+        robust, error = robust_estimates(parts, rows)
+        completed, deviation = np.empty(rows.size), np.empty(rows.size)
+        weights = np.broadcast_to(self.weights, self.labels.shape)
+        for fold in range(FOLDS):
+            here = np.flatnonzero(self.folds[rows] == fold)
+            items = self.items(fold, whole=whole) if here.size else None
+            if items is not None:
+                of_fold = rows[here]
+                found = completed_means(items, self.labels[of_fold], weights[of_fold])
+                completed[here], deviation[here] = found
+        robust = np.where(np.isfinite(error), robust, completed)
+        least = self.known_likes[rows]
+        return RowEstimates(
+            robust, error, completed, deviation, least, least + 1 - self.known[rows]
+        )
+
+    def translate(self, parts: Parts, draws: Draws) -> _Translated | None:
+        """Return the estimates of rows with draws, calibrated by replays on whole rows; None for no row."""
+        draws = draws.take(self.is_free[draws.rows])
+        rows = np.unique(draws.rows)
+        if not rows.size:
+            return None
+        return _Translated(
+            rows, self.row_estimates(parts, rows, whole=False), self.replay(draws, rows)
+        )
+
+    def replay(self, draws: Draws, rows: Positions) -> Translation:
+        """Return the calibration of rows with draws, replayed on whole rows."""
+        whole = np.flatnonzero(self.is_whole)
+        like = self.draws.integers(rows.size, size=whole.size)
+        design, truth = design_of(draws, self.weights[0]), self.labels[whole].toarray()
+        # Cells that were known before the first batch: as many, at random.
+        n_drawn = np.bincount(np.searchsorted(rows, draws.rows), minlength=rows.size)
+        before = (np.diff(self.labels.indptr)[rows] - n_drawn) / truth.shape[1]
+        known = self.draws.random(truth.shape) < before[like][:, None]
+        order, replays = [], []
+        for fold in range(FOLDS):
+            here = np.flatnonzero(self.folds[whole] == fold)
+            items = self.items(fold, whole=True) if here.size else None
+            if items is not None:
+                steps = steps_like(draws, rows, like[here])
+                order.append(here)
+                replays.append(
+                    replay_rows(items, truth[here], known[here], steps, design, self.draws)
+                )
+        replayed = whole[np.concatenate(order)]
+        labels = sp.vstack([each.labels for each in replays]).tocsr()
+        again = replace(
+            _Table.of_labels(labels, self.weights, self.draws),
+            folds=self.folds[replayed],
+            fitted=self.fitted,
+        )
+        joined = Draws.concatenate([each.draws for each in replays], [each.size for each in order])
+        parts = again.parts(joined, whole=True)
+        estimates = again.row_estimates(parts, np.arange(replayed.size), whole=True)
+        return fit_translation(estimates, self.known_likes[replayed], whole.size)
+
+
+class _Translated(NamedTuple):
+    """Estimates of rows with draws, and their calibration."""
+
+    rows: Positions
+    estimates: RowEstimates
+    translation: Translation
+
+
+def _calibration(
+    table: _Table, parts: Parts, groups: Groups, selection: Selection | Draws
+) -> Calibration | _Translated | None:
+    """Return the calibration on whole rows; None for no row."""
+    is_drawn = isinstance(selection, Draws)
+    if not groups.is_single or not (selection is uniform or is_drawn):
+        raise InvalidInputError(
+            f"Intervals are calibrated on whole rows for single rows with uniformly drawn or asked cells: pass "
+            f"{parameter('guarantee', 'row')} for groups or other draws of cells."
+        )
+    if len(table.weights) > 1 and is_drawn:
+        raise InvalidInputError(
+            f"Intervals of asked rows are calibrated for one set of weights of the columns: pass "
+            f"{parameter('guarantee', 'row')} for weights of each row."
+        )
+    table.check_whole_rows()
+    if isinstance(selection, Draws):
+        return table.translate(parts, selection)
+    return table.calibrate(parts.sums.seen / parts.sums.cells)
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,9 +434,9 @@ class _Sets:
     estimates : array of shape (g,)
         The mean of these rows in each group.
     free, unseen : array of shape (g,)
-        Share of partly seen rows, and of rows without seen cells, in each group.
+        Share of the curve, and of the unseen cells of rows that have no part in it, in each group.
     exact, guess : array of shape (g,)
-        What whole rows, and the predictions of rows without seen cells, add to the mean.
+        What cells with known labels, and the predictions of the unseen cells of rows without a part, add to the mean.
     """
 
     curve: Curve
@@ -309,31 +448,35 @@ class _Sets:
 
     @classmethod
     def of(
-        cls, table: _Table, curve: Curve, estimates: Array, of_rows: Positions, shares: Array
+        cls,
+        table: _Table,
+        curve: Curve,
+        parts: Parts,
+        estimates: Array,
+        of_rows: Positions,
+        shares: Array,
     ) -> _Sets:
-        """Return the sets by curve and estimates of partly seen rows, and by the share of each row in its group."""
+        """Return the sets by curve and estimates of the parts, and by the share of each row in its group."""
 
         def total(values: Array, rows: Positions) -> Array:
             return np.bincount(of_rows[rows], shares[rows] * values, n).astype(np.float64)
 
         n = int(of_rows.max()) + 1
         grouped = of_rows >= 0
-        rows = np.flatnonzero(table.is_free)
-        inside = np.flatnonzero(grouped[rows])
-        rows = rows[inside]
-        whole = np.flatnonzero(table.is_whole & grouped)
-        empty = np.flatnonzero((table.seen == 0) & grouped)
-        free, unseen = (total(np.ones(each.size), each) for each in (rows, empty))
-        guess = table.sums(table.labels[empty], empty, uniform).completed
-        within = of_rows[rows]
-        of_sets = curve.of_sets(inside, within, shares[rows] / free[within], n)
+        inside = np.flatnonzero(grouped[parts.rows])
+        rows, of_parts = parts.rows[inside], parts.shares[inside]
+        within, free = of_rows[rows], total(of_parts, rows)
+        of_sets = curve.of_sets(inside, within, shares[rows] * of_parts / free[within], n)
+        others = np.flatnonzero(grouped & ~np.isin(np.arange(grouped.size), parts.rows))
+        unseen = others[~table.is_whole[others]]
+        guess = table.sums(table.labels[unseen], unseen, uniform).completed
         return cls(
             of_sets,
             np.clip(np.bincount(within, of_sets.shares * estimates[inside], n), *of_sets.bounds),
             free,
-            unseen,
-            total(table.known_likes[whole], whole),
-            total(guess, empty),
+            total(1 - table.known[unseen], unseen),
+            total(table.known_likes[others], others) + total(parts.exact[inside], rows),
+            total(guess - table.known_likes[unseen], unseen),
         )
 
     @property
@@ -348,7 +491,12 @@ class _Sets:
 
 
 def _means(
-    table: _Table, curve: Curve, groups: Groups, level: float, calibration: Calibration | None
+    table: _Table,
+    curve: Curve,
+    parts: Parts,
+    groups: Groups,
+    level: float,
+    calibration: Calibration | _Translated | None,
 ) -> Means:
     """Return the answer."""
     n, of_rows, size = table.seen.size, groups.of_rows, groups.ids.size
@@ -361,26 +509,27 @@ def _means(
     shares = np.zeros(n)
     shares[rows] = 1 / np.bincount(of, minlength=size)[of]
     estimates, quantile = curve.estimates, normal_quantile
-    if calibration is not None:
+    if isinstance(calibration, Calibration):
         estimates, quantile = calibration.estimates(curve), calibration.quantile
-    sets = _Sets.of(table, curve, estimates, of_rows, shares)
-    free = np.flatnonzero(table.is_free)
+    sets = _Sets.of(table, curve, parts, estimates, of_rows, shares)
     effective = np.broadcast_to(1 / (table.weights**2).sum(axis=1), n).copy()
-    has_weight = np.zeros(n)
-    effective[free], has_weight[free] = curve.sums.effective, curve.weights > 0
-    any_free = total(table.is_free) > 0
+    noise_of_parts = np.bincount(parts.rows, parts.shares**2 / curve.sums.effective, n)
+    in_parts, has_weight = noise_of_parts > 0, np.zeros(n)
+    effective[in_parts] = 1 / noise_of_parts[in_parts]
+    has_weight[parts.rows[curve.weights > 0]] = 1.0
+    any_part = total(in_parts) > 0
     basis = np.where(total(has_weight) > 0, "predictions", "plain").astype(object)
-    if calibration is not None:
-        basis[any_free] = "whole rows"
+    if isinstance(calibration, Calibration):
+        basis[any_part] = "whole rows"
     seen = total(table.seen)
-    basis[~any_free] = "complete"
-    basis[~any_free & (sets.unseen > 0)] = "partly none"
+    basis[~any_part] = "complete"
+    basis[~any_part & (sets.unseen > 0)] = "partly none"
     basis[seen == 0] = "none"
-    informed = shares * (table.seen > 0)
+    informed = shares * (in_parts | table.is_whole)
     noise = total(informed**2 / effective)
     with np.errstate(invalid="ignore"):
         plain = total(table.likes) / seen
-    return Means(
+    found = Means(
         groups.ids,
         sets.means,
         *sets.limits(quantile(level)),
@@ -391,4 +540,31 @@ def _means(
         level=level,
         limits_at=sets.limits,
         quantile=quantile,
+    )
+    if isinstance(calibration, _Translated):
+        return _with_translated(found, sets, calibration, of_rows)
+    return found
+
+
+def _with_translated(
+    means: Means, sets: _Sets, translated: _Translated, of_rows: Positions
+) -> Means:
+    """Return the means with those of rows with draws replaced by calibrated ones."""
+    asked = np.flatnonzero(of_rows[translated.rows] >= 0)
+    places = of_rows[translated.rows[asked]]
+    mean, basis = means.mean.copy(), means.basis.copy()
+    mean[places] = translated.translation.estimates(translated.estimates)[asked]
+    basis[places] = "whole rows"
+
+    def limits(level: float) -> tuple[Array, Array]:
+        found = sets.limits(normal_quantile(level))
+        calibrated = translated.translation.limits(translated.estimates, level)
+        for all_limits, some in zip(found, calibrated, strict=True):
+            all_limits[places] = some[asked]
+        return found
+
+    low, high = limits(means.level)
+    # Each row has a quantile of its own, so that the level takes its place.
+    return replace(
+        means, mean=mean, lower=low, upper=high, basis=basis, limits_at=limits, quantile=float
     )

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tribit.estimates.doubly_robust import RowSums, prediction_weights
 from tribit.estimates.intervals import Curve
 
-__all__ = ["MIN_WHOLE_ROWS", "REHEARSALS", "Calibration", "calibrate"]
+__all__ = ["MIN_WHOLE_ROWS", "REHEARSALS", "Calibration", "calibrate", "quantile_of_rows"]
 
 Array = NDArray[np.floating[Any]]
 
@@ -54,10 +54,13 @@ class Calibration:
 
     def quantile(self, level: float) -> float:
         """Return the quantile of the errors; infinite where the whole rows are too few for the level."""
-        share = np.ceil(level * (self.n_rows + 1)) / self.n_rows
-        if share > 1:
-            return np.inf
-        return float(self.errors[int(np.ceil(share * self.errors.size)) - 1])
+        return quantile_of_rows(self.errors, self.n_rows, level)
+
+
+def quantile_of_rows(errors: Array, n_rows: int, level: float) -> float:
+    """Return the conformal quantile of sorted errors, the same number for each of the rows; infinite for few rows."""
+    share = np.ceil(level * (n_rows + 1)) / n_rows
+    return float(errors[int(np.ceil(share * errors.size)) - 1]) if share <= 1 else np.inf
 
 
 def calibrate(sums: RowSums, truth: Array, n_rows: int) -> Calibration:

@@ -28,6 +28,8 @@ class Entry:
         Arguments of the command.
     request : dict or None
         A request over HTTP; None where it has no endpoint.
+    of_entries : bool
+        Whether it is about the entries alone, so that the command takes a table in the place of a model.
 
     Examples
     --------
@@ -40,6 +42,7 @@ class Entry:
     help: str
     example: str
     request: dict[str, Any] | None = None
+    of_entries: bool = False
 
     def load(self) -> Any:
         """Import the class."""
@@ -96,6 +99,13 @@ QUESTIONS: dict[str, Entry] = {
         "tribit.questions.means:Means",
         "Estimate the means of rows, columns or groups of a partly seen table, with confidence intervals.",
         "means model.tribit -o means.csv",
+        of_entries=True,
+    ),
+    "ask": Entry(
+        "tribit.questions.ask:Ask",
+        "Choose the unseen cells to fill next, with the probabilities that keep means valid.",
+        "ask table.csv --row model --column task --budget 200 --rows new -o ask.csv",
+        of_entries=True,
     ),
     "export": Entry(
         "tribit.questions.export:Export",

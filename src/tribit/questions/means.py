@@ -9,13 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.data.axis import AnyArray, Axis, Positions, eager_frame, first_true, quoted_id
+from tribit.data.axis import AnyArray, Positions, first_true, quoted_id
 from tribit.errors import InvalidInputError, parameter, quoted
-from tribit.estimates import Groups, estimate_means
+from tribit.estimates import Draws, Groups, estimate_means
 from tribit.estimates import Means as MeansAnswer
 from tribit.estimates.estimation import GUARANTEES, SELECTIONS
+from tribit.questions.aligned import (
+    aligned_values,
+    check_answered,
+    drawn_cells,
+    is_missing,
+    number_of,
+    wide_values,
+)
 from tribit.questions.base import Question, option
-from tribit.questions.kinds import Ids, Table, Texts, find, find_or_warn, unknown_option
+from tribit.questions.kinds import Ids, Table, Texts, find_or_warn, unknown_option
 
 if TYPE_CHECKING:
     from tribit.fitted_recommender import FittedRecommender
@@ -56,6 +64,10 @@ class Means(Question[MeansAnswer]):
         None,
         "Known probabilities of being seen: row ids, then a column for each column of the table; or an array.",
     )
+    asked: Table | None = option(
+        None,
+        "Cells that tribit ask drew, with their probabilities and batches: its table, or several joined.",
+    )
     guarantee: str = option(
         "row",
         "Intervals for each row whatever it is like, or on average over rows like those seen as a whole.",
@@ -79,6 +91,11 @@ class Means(Question[MeansAnswer]):
         q = self._probabilities(recommender)
         side = int(self.axis == "columns")
         if side:
+            if isinstance(q, Draws):
+                raise InvalidInputError(
+                    f"{parameter('asked')} has draws of cells within {recommender.axes_.rows.name}s: pass "
+                    f"{parameter('axis', 'rows')} or {parameter('axis', 'all')}."
+                )
             if isinstance(q, str) and q == "uniform":
                 seen = np.maximum(entries.counts[0], LEAST_SEEN)
                 q = np.broadcast_to((seen / entries.shape[1])[:, None], entries.shape)
@@ -122,8 +139,8 @@ class Means(Question[MeansAnswer]):
         if self.by is None:
             of_rows[chosen] = np.arange(chosen.size)
             return Groups(axis.names(chosen), of_rows)
-        values = _aligned(recommender, side, self.by, "by")
-        names = [None if _is_missing(values[at]) else values[at] for at in chosen.tolist()]
+        values = aligned_values(recommender, side, self.by, "by")
+        names = [None if is_missing(values[at]) else values[at] for at in chosen.tolist()]
         known = list(dict.fromkeys(each for each in names if each is not None))
         if not known:
             raise InvalidInputError(
@@ -133,8 +150,17 @@ class Means(Question[MeansAnswer]):
         of_rows[chosen] = [numbers.get(each, -1) for each in names]
         return Groups(np.array(known, dtype=object), of_rows)
 
-    def _probabilities(self, recommender: FittedRecommender) -> Array | str:
-        """Return the assumption on seen cells, or their probabilities of shape (d1, d2)."""
+    def _probabilities(self, recommender: FittedRecommender) -> Array | Draws | str:
+        """Return the assumption on seen cells, their probabilities of shape (d1, d2), or the draws of some of them."""
+        if self.asked is not None:
+            if self.q is not None or self.selection != "uniform":
+                raise InvalidInputError(
+                    f"{parameter('asked')} has the probabilities of the drawn cells: leave out {parameter('q')} and "
+                    f"{parameter('selection')}."
+                )
+            draws = drawn_cells(recommender, self.asked, "asked")
+            check_answered(recommender, draws, "asked")
+            return draws
         if self.q is None:
             return self.selection
         if self.selection != "uniform":
@@ -144,7 +170,7 @@ class Means(Question[MeansAnswer]):
             )
         rows, columns = recommender.axes_
         if isinstance(self.q, Mapping) or hasattr(self.q, "columns"):
-            q = _wide(recommender, self.q)
+            q = wide_values(recommender, self.q)
         else:
             q = np.asarray(self.q, dtype=np.float64)
             if q.shape not in {(), (columns.size,), (rows.size, 1), (rows.size, columns.size)}:
@@ -179,88 +205,7 @@ class Means(Question[MeansAnswer]):
         return replace(found, further=further)
 
 
-def _is_missing(value: object) -> bool:
-    return value is None or value == "" or value != value  # noqa: PLR0124 - NaN
-
-
-def _columns(table: Any, name: str) -> dict[str, list[Any]]:
-    """Return the columns of a table by name."""
-    if not isinstance(table, Mapping):
-        frame = eager_frame(table)
-        table = {column: frame.get_column(column).to_list() for column in frame.columns}
-    if len(table) < 2:
-        raise InvalidInputError(
-            f"The table of {parameter(name)} has one column; give it a column of ids and one of values."
-        )
-    return {column: list(values) for column, values in table.items()}
-
-
-def _places_of_records(
-    recommender: FittedRecommender, side: int, ids: list[Any], name: str
-) -> Positions:
-    """Return the positions of the ids of a table, -1 for an unknown one; an id that is repeated is refused."""
-    texts = [str(each) for each in ids]
-    if len(set(texts)) < len(texts):
-        twice = next(each for number, each in enumerate(texts) if each in texts[:number])
-        raise InvalidInputError(
-            f"The table of {parameter(name)} has the id {quoted(twice)} twice; leave one of them."
-        )
-    places = find(recommender.axes_[side], Texts(tuple(texts)), unknown_is_error=False)
-    if (places < 0).all():
-        raise InvalidInputError(
-            f"The table of {parameter(name)} has no id of a {recommender.axes_[side].name} in its first column, "
-            f"such as {quoted_id(recommender.axes_[side].ids, 0)}."
-        )
-    return places
-
-
-def _aligned(recommender: FittedRecommender, side: int, table: Any, name: str) -> list[Any]:
-    """Return a value for each row (``side`` 0) or column (1) by a table of ids and values or a list; None for none."""
-    axis: Axis = recommender.axes_[side]
-    if not isinstance(table, Mapping) and not hasattr(table, "columns"):
-        array = np.asarray(table)
-        if array.shape != (axis.size,):
-            raise InvalidInputError(
-                f"{parameter(name)} has the shape {array.shape}; pass one value for each of the {axis.size} "
-                f"{axis.name}s, or a table of ids and values."
-            )
-        return list(array.tolist())
-    ids, values, *_ = _columns(table, name).values()
-    found: list[Any] = [None] * axis.size
-    for place, value in zip(_places_of_records(recommender, side, ids, name), values, strict=True):
-        if place >= 0:
-            found[place] = value
-    return found
-
-
 def _weights(recommender: FittedRecommender, side: int, table: Any) -> Array:
     """Return a weight for each row or column; 0 where the table has none."""
-    values = _aligned(recommender, side, table, "weights")
-    return np.array([_number(each, 0.0, "weights") for each in values])
-
-
-def _number(value: Any, missing: float, name: str) -> float:
-    """Return a value of a table as a number."""
-    if _is_missing(value):
-        return missing
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise InvalidInputError(
-            f"The table of {parameter(name)} has {quoted(str(value))}, which is no number."
-        ) from None
-
-
-def _wide(recommender: FittedRecommender, table: Any) -> Array:
-    """Return a matrix from a wide table with row ids in its first column; NaN where it has no value."""
-    columns = _columns(table, "q")
-    ids = columns.pop(next(iter(columns)))
-    rows = _places_of_records(recommender, 0, ids, "q")
-    places = _places_of_records(recommender, 1, list(columns), "q")
-    found = np.full(recommender.shape_, np.nan)
-    known = np.flatnonzero(rows >= 0)
-    for place, values in zip(places.tolist(), columns.values(), strict=True):
-        if place >= 0:
-            numbers = np.array([_number(each, np.nan, "q") for each in values])
-            found[rows[known], place] = numbers[known]
-    return found
+    values = aligned_values(recommender, side, table, "weights")
+    return np.array([number_of(each, 0.0, "weights") for each in values])
