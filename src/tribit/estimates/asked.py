@@ -184,7 +184,9 @@ def ask_cells(
         none = np.zeros(0, dtype=np.int64)
         asked = Draws(none, none, np.zeros(0), none)
     _warn_of_greedy(labels, plan)
-    spent = np.bincount(asked.rows, design.costs[asked.columns], entries.shape[0])[rows]
+    spent = np.zeros(entries.shape[0])
+    np.add.at(spent, asked.rows, design.costs[asked.columns])
+    spent = spent[rows]
     now, total = _budgets(labels[rows], plan, design, spent)
     greedy, random = design.split(spent, now, total)
     with single_threaded_blas():

@@ -52,6 +52,10 @@ class Batch(NamedTuple):
     known: Bools
     q: Array
 
+    def take(self, chosen: Positions) -> Batch:
+        """Return the batch of some of its rows."""
+        return Batch(self.rows[chosen], self.labels[chosen], self.known[chosen], self.q[chosen])
+
 
 @dataclass(frozen=True, eq=False)
 class Draws:
@@ -77,8 +81,8 @@ class Draws:
     array([0.58, 0.67])
     """
 
-    rows: Positions
-    columns: Positions
+    rows: NDArray[np.int64]
+    columns: NDArray[np.int64]
     probability: Array
     batch: NDArray[np.int64]
 

@@ -98,7 +98,8 @@ def parts_of_batches(
 def _part(batch: Batch, weights: Array, predict: Predict) -> Parts:
     weights = weights[np.minimum(batch.rows, len(weights) - 1)]
     counted = np.flatnonzero(((batch.q < 1) & (weights > 0)).any(axis=1))
-    rows, labels, known, q = (each[counted] for each in batch)
+    batch = batch.take(counted)
+    rows, labels, known, q = batch
     weights = weights[counted]
     unknown = np.where(known, 0.0, weights)
     shares = unknown.sum(axis=1)

@@ -98,7 +98,7 @@ class Posterior:
         """Posterior variances of the means of the rows."""
         direction = (self.unknown * self.curvatures * self.weights) @ self.discriminations
         own = (self.unknown * self.curvatures * self.weights**2).sum(axis=1)
-        return np.einsum("ia,iab,ib->i", direction, self.covariances, direction) + own
+        return np.asarray(np.einsum("ia,iab,ib->i", direction, self.covariances, direction) + own)
 
     def asked(self, rows: NDArray[np.integer[Any]], columns: NDArray[np.integer[Any]]) -> Posterior:
         """Return the posterior once the labels of some cells, at most one a row, are known, but for its mean."""
