@@ -34,6 +34,7 @@ NEEDED = {
     "explain": ["u0", "i1"],
     "similar": ["--column", "i1"],
     "positions": ["-n", "1"],
+    "ask": ["--budget", "3"],
     "export": ["-o", "vectors.npz"],
 }
 KINDS = {

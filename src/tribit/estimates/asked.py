@@ -59,7 +59,7 @@ class AskedCells(Answer):
     >>> seen = Observations.from_matrix([[1, 1, -1, 1], [1, -1, -1, 1], [1, 0, 0, 0]])
     >>> asked = ask_cells(seen, budget=1, design="greedy", goal="log_loss", random_state=0)
     >>> asked.rows, asked.columns, asked.probability
-    (array([2]), array([1]), array([1.]))
+    (array([2]), array([2]), array([1.]))
     """
 
     rows: AnyArray
@@ -173,8 +173,8 @@ def ask_cells(
     >>> seen = Observations.from_matrix([[1, 1, -1, 1], [1, -1, -1, 1], [1, 0, 0, 0], [0, 0, 0, -1]])
     >>> ask_cells(seen, budget=4, batch=2, random_state=0)
     row  column  probability  batch  prediction
-      2       1       0.7225      1      0.6299
-      3       1       0.7281      1      0.4703
+      2       3       0.3332      1      0.5994
+      3       1       0.3334      1      0.5921
     """
     plan = Plan(budget, **options)
     design = plan.design_of(entries.shape[1])
