@@ -97,6 +97,10 @@ class FittedRecommender(HasAxes):
         """Headings of row and column ids in answers: those of the table of the fit."""
         return headings((self.reading_.row, self.reading_.column))
 
+    def weigh(self, entries: Observations) -> Observations:
+        """Return entries with the weights that the fit gives to entries of their times."""
+        return self.model_.weigh(entries)
+
     @cached_property
     def seen_mask_(self) -> sp.csr_array:
         """Mask of the observed cells."""
@@ -250,6 +254,10 @@ class SeenTable(FittedRecommender):
     def axes_(self) -> Axes:  # type: ignore[override]
         """Rows and columns."""
         return self.require_entries("questions need them").axes
+
+    def weigh(self, entries: Observations) -> Observations:
+        """Return the entries as they are."""
+        return entries
 
     def fold_in(self, entries: Any = None, **features: Any) -> Self:  # type: ignore[override]
         """Return the table with new rows."""

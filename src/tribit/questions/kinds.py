@@ -327,14 +327,14 @@ def held_out_entries(recommender: FittedRecommender, given: object, unknown: str
 def new_entries(recommender: FittedRecommender, given: object) -> Observations:
     """Return entries with known and new ids, weighted as in the fit; ids of records get the type of the model's."""
     if not isinstance(given, Records):
-        return recommender.model_.weigh(read_entries(recommender, given))
+        return recommender.weigh(read_entries(recommender, given))
     axes = recommender.axes_
     named_alike = replace(
         given,
         rows=ids_of_axis_type(axes.rows, given.rows),
         columns=ids_of_axis_type(axes.columns, given.columns),
     )
-    return recommender.model_.weigh(named_alike.observations())
+    return recommender.weigh(named_alike.observations())
 
 
 def entries_of_new_rows(
