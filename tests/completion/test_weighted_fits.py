@@ -192,6 +192,37 @@ def big_table(seed=0):
     return table, draws.integers(1, 5, X.shape)
 
 
+@pytest.mark.parametrize("scale", [2.0, 0.01, 1e6])
+def test_a_search_finds_the_same_model_for_weights_on_another_scale(scale):
+    """Penalties are on the scale of the weights, so that the candidates are."""
+    table, weights = big_table()
+    seen = Observations.from_matrix(table, weights=weights)
+    other = seen.with_weights(scale * seen.weights)
+    first, second = (
+        BinaryMatrixCompletion(n_candidates=12, dtype="float64", random_state=0).fit(each)
+        for each in (seen, other)
+    )
+    assert second.rank_ == first.rank_
+    assert second.l2_ == pytest.approx(scale * first.l2_, rel=1e-3)
+    assert second.l2_intercept_ == pytest.approx(scale * first.l2_intercept_, rel=1e-3)
+    np.testing.assert_allclose(
+        second.predict_proba(seen.rows, seen.columns),
+        first.predict_proba(seen.rows, seen.columns),
+        atol=2e-3,
+    )
+
+
+def test_repeated_pairs_of_the_classifier_are_a_sample_weight():
+    at = np.argwhere(A != 0)
+    y, w = A[A != 0], REPEATS[A != 0].astype(int)
+    model = BinaryMatrixCompletion((1, 0, 0), **OPTIONS)
+    weighted = EntryClassifier(model).fit(at, y, sample_weight=w)
+    repeated = EntryClassifier(model).fit(np.repeat(at, w, axis=0), np.repeat(y, w))
+    np.testing.assert_array_equal(
+        repeated.decision_function(at[w > 0]), weighted.decision_function(at[w > 0])
+    )
+
+
 def test_a_search_and_a_file_keep_weights(tmp_path):
     table, weights = big_table()
     recommender = Recommender(random_state=0).fit(table, weights=weights)

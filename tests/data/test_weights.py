@@ -225,3 +225,23 @@ def test_a_wrong_weight_of_a_file_is_named_by_its_line(tmp_path, text, message):
         observations_from_file(path, **LONG, weight="n")
     seen = observations_from_file(path, **LONG, weight="n", missing="skip")
     assert triplets(seen) == [("ann", "x", 1, 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("weights", "match"),
+    [
+        ([1, "many"], "got the dtype <U"),
+        (np.array([1, "many"], dtype=object), "position 1: the weight 'many' is no number"),
+        ([1.0, 1 + 2j], "got the dtype complex128"),
+        (np.array(["2026-01-01"] * 2, dtype="datetime64[D]"), "got the dtype datetime64"),
+        ([[1], [2, 3]], "weights must be numbers, one for each entry; got list"),
+        (
+            [1.0, 1e13],
+            r"position 1: the largest weight is 1e\+13; divide all weights by their mean",
+        ),
+        ([1e-13, 1e-14], "position 0: the largest weight is 1e-13; divide"),
+    ],
+)
+def test_other_weights_are_refused_with_their_place(weights, match):
+    with pytest.raises((InvalidInputError, InvalidTypeError), match=match):
+        Observations.from_pairs([0, 1], [0, 1], [1, -1], weights=weights)

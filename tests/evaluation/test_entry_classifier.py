@@ -157,12 +157,17 @@ def test_without_a_model_its_parameters_can_still_be_set():
 
 def test_a_pair_that_is_given_twice():
     twice, labels = np.vstack([X, X[:1], X[:1]]), np.append(Y, [-Y[0], -Y[0]])
-    flipped = Y.copy()
-    flipped[0] = -Y[0]
+    flipped, weights = Y.copy(), np.ones(Y.size)
+    flipped[0], weights[0] = -Y[0], 2.0
     np.testing.assert_array_equal(
         EntryClassifier(MODEL).fit(twice, labels).predict_proba(X),
-        EntryClassifier(MODEL).fit(X, flipped).predict_proba(X),
+        EntryClassifier(MODEL).fit(X, flipped, sample_weight=weights).predict_proba(X),
     )
+    for keep in ("first", "last"):
+        np.testing.assert_array_equal(
+            EntryClassifier(MODEL, duplicates=keep).fit(twice, labels).predict_proba(X),
+            EntryClassifier(MODEL).fit(X, Y if keep == "first" else flipped).predict_proba(X),
+        )
     with pytest.raises(InvalidInputError, match="pair"):
         EntryClassifier(MODEL, duplicates="error").fit(twice, labels)
 

@@ -89,7 +89,8 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y : array-like of shape (n_entries,)
             Their labels, of two kinds.
         sample_weight : array-like of shape (n_entries,), optional
-            Their weights, as in :class:`tribit.Observations`: the weights of a repeated pair are added up.
+            Their weights, as in :class:`tribit.Observations`; 1 by default. The weights of a repeated pair are added
+            up, so that a weight of 2 and a pair that is given twice are the same.
         """
         rows, columns = _pairs(X)
         given = np.asarray(y)
@@ -98,10 +99,9 @@ class EntryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"y has the shape {given.shape} for {rows.size} pairs; give one label for each."
             )
         where = "pair {}".format
-        weights = None
-        if sample_weight is not None:
-            weights = check_weights(sample_weight, rows.size, where)
-        counted = slice(None) if weights is None else weights > 0
+        given_weights = np.ones(rows.size) if sample_weight is None else sample_weight
+        weights = check_weights(given_weights, rows.size, where)
+        counted = weights > 0
         classes = np.unique(given[counted])
         codes = np.searchsorted(classes, given) if classes.size == 2 else classes
         if classes.size != 2:

@@ -104,6 +104,8 @@ class SearchSpace:
         The event that probabilities are of.
     skip_reason : str or None
         Why there is no search; None where there is one.
+    mean_weight : float
+        Mean weight of the entries, in which penalties are measured; 1 for one label alone, beside unobserved cells.
 
     Examples
     --------
@@ -120,6 +122,7 @@ class SearchSpace:
     label: int = 0
     meaning: str = LIKE
     skip_reason: str | None = None
+    mean_weight: float = 1.0
 
     @classmethod
     def of(
@@ -180,7 +183,9 @@ class SearchSpace:
                 f"without {parameter('rho')} one label alone says nothing of the other"
             )
         about = probability_meaning(label, self.base) if label else LIKE
-        return replace(self, criterion=criterion, label=label, meaning=about, skip_reason=reason)
+        found = replace(self, criterion=criterion, label=label, meaning=about, skip_reason=reason)
+        mean_weight = 1.0 if label else sum(observations.label_totals) / len(observations)
+        return replace(found, mean_weight=mean_weight)
 
     def with_rho(
         self, observations: Observations, parameters: object, draws: np.random.Generator

@@ -46,8 +46,8 @@ class LineSearches:
 
     def __init__(self, trials: Trials, space: SearchSpace) -> None:
         self.trials, self.space = trials, space
-        #: The unit of penalties: in it they mean the same whatever the scale of X.
-        self.unit = 4.0 * float(space.base.link.second(np.zeros(1), 1)[0])
+        #: The unit of penalties: in it they mean the same whatever the scale of X and of the weights of entries.
+        self.unit = 4.0 * space.mean_weight * float(space.base.link.second(np.zeros(1), 1)[0])
 
     @property
     def base(self) -> ModelSpec:
