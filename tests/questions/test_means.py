@@ -138,6 +138,8 @@ WRONG = {
     "has no group for any": {"by": {"user": ["u1"], "team": [""]}},
     "which is no number": {"weights": {"item": ["i1"], "weight": ["much"]}},
     "must be finite and not negative": {"weights": [-1] * 20},
+    "sensitivity must be in [1, inf]": {"sensitivity": 0.9},
+    "threshold must be in (0, 1)": {"threshold": 1},
     "versus must be one of the users": {"versus": "zoe"},
 }
 
@@ -162,6 +164,36 @@ def test_ranks_and_differences_are_further_columns(recommender):
     calibrated = estimate_means(whole, guarantee="rows", random_state=0)
     with pytest.raises(InvalidInputError, match="guarantee='row'"):
         calibrated.ranks()
+
+
+def test_sensitivity_adds_limits_to_means_ranks_and_differences(recommender):
+    found = recommender.means(sensitivity=2, threshold=0.5, ranks=True, versus="u3")
+    table = found.table()
+    assert list(table)[8:] == [
+        "sensitivity_lower", "sensitivity_upper", "turns_at",
+        "rank_lower", "rank_upper", "sensitivity_rank_lower", "sensitivity_rank_upper",
+        "difference", "difference_lower", "difference_upper",
+        "sensitivity_difference_lower", "sensitivity_difference_upper", "difference_turns_at",
+    ]  # fmt: skip
+    plain = recommender.means()
+    assert np.array_equal(table["sensitivity_lower"], plain.sensitivity(2)["sensitivity_lower"])
+    assert np.array_equal(table["turns_at"], plain.turns_at(0.5))
+    assert np.array_equal(table["difference_turns_at"], plain.differences_turn_at(3))
+    assert (table["sensitivity_rank_lower"] <= table["rank_lower"]).all()
+    one = recommender.means(sensitivity=np.float32(1)).table()
+    assert np.array_equal(one["sensitivity_lower"], plain.lower)
+    assert np.array_equal(one["sensitivity_upper"], plain.upper)
+
+
+def test_sensitivity_on_the_command_line(path, run):
+    code, printed, _ = run("means", path, "--sensitivity", "2", "--threshold", "0.5", "--json")
+    assert code == 0
+    (first, *_) = json.loads(printed)
+    assert first["sensitivity_lower"] < first["lower"] < first["upper"] < first["sensitivity_upper"]
+    assert run("means", path, "--sensitivity", "inf")[0] == 0
+    code, _, err = run("means", path, "--sensitivity", "0.5")
+    assert code == 2
+    assert "--sensitivity must be in [1, inf]; got 0.5." in err
 
 
 def test_the_command_writes_the_table(recommender, path, run, tmp_path):

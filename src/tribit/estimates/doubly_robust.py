@@ -59,8 +59,9 @@ class RowSums:
         cell with its share in the variance of the estimate; these have mean 1.
     unit : array of shape (n,)
         The factor from ``products`` to the variance of the estimate.
-    mass, noise, noise_of_noise : array of shape (n, number of nodes)
-        Histograms of the log-odds of predictions, with weights ``a_j``, ``a_j^2 (1 - q) / q`` and
+    mass, unseen, noise, noise_of_noise : array of shape (n, number of nodes)
+        Histograms of the log-odds of predictions, with weights ``a_j`` (of all and of unseen cells),
+        ``a_j^2 (1 - q) / q`` and
         ``a_j^4 (1 - q)^2 / q^3``; with errors ``s^2`` of the log-odds of q, times ``1 + (1 - q) s^2`` or its square.
     """
 
@@ -76,6 +77,7 @@ class RowSums:
     products: Array
     unit: Array
     mass: Array
+    unseen: Array
     noise: Array
     noise_of_noise: Array
 
@@ -174,6 +176,7 @@ def row_sums(
         products=np.stack([(shares * each).sum(axis=1) for each in products], axis=1),
         unit=unit / total**2,
         mass=_histogram(p, weights),
+        unseen=_histogram(p, np.where(mask, 0.0, weights)),
         noise=_histogram(p, noise * estimated),
         noise_of_noise=_histogram(p, noise**2 / q * estimated),
     )

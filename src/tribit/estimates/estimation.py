@@ -46,6 +46,7 @@ from tribit.estimates.limited_translation import RowEstimates, Translation, fit_
 from tribit.estimates.means import Means
 from tribit.estimates.replay import replay_rows
 from tribit.estimates.selection import Selection, given, modelled, uniform
+from tribit.estimates.sensitivity import Unseen
 from tribit.estimates.whole_rows import MIN_WHOLE_ROWS, REHEARSALS, Calibration, calibrate
 from tribit.randomness import RandomState, balanced_fold_numbers, generator
 
@@ -484,6 +485,11 @@ class _Sets:
         """The estimates."""
         return self.free * self.estimates + self.exact + self.guess
 
+    @property
+    def unseen_cells(self) -> Unseen:
+        """The unseen cells, for bounds on their labels."""
+        return Unseen.of(self.curve, self.free, self.exact, self.unseen, self.guess)
+
     def limits(self, z: float) -> tuple[Array, Array]:
         """Return the limits for a quantile of the standardised error."""
         low, high = self.curve.limits(z, self.estimates)
@@ -540,6 +546,7 @@ def _means(
         level=level,
         limits_at=sets.limits,
         quantile=quantile,
+        unseen=sets.unseen_cells,
     )
     if isinstance(calibration, _Translated):
         return _with_translated(found, sets, calibration, of_rows)

@@ -14,6 +14,7 @@ from tribit.checks import check_between
 from tribit.data.axis import AnyArray
 from tribit.errors import InvalidInputError, parameter
 from tribit.estimates.intervals import difference_limits, normal_quantile, simultaneous_quantile
+from tribit.estimates.sensitivity import Sides, Unseen, turning_points
 
 __all__ = ["Means"]
 
@@ -45,6 +46,8 @@ class Means(Answer):
         The limits for a quantile of the standardised error.
     quantile : callable
         The quantile for a level.
+    unseen : Unseen, optional
+        The unseen cells, for bounds on their labels (:mod:`tribit.estimates.sensitivity`).
     name : str
         Heading of the ids.
     further : dict
@@ -71,6 +74,7 @@ class Means(Answer):
     level: float
     limits_at: Callable[[float], tuple[Array, Array]] | None = None
     quantile: Callable[[float], float] = normal_quantile
+    unseen: Unseen | None = None
     name: str = "row"
     further: dict[str, AnyArray] | None = None
 
@@ -111,41 +115,115 @@ class Means(Answer):
         low, high = self._limits(self.quantile(level))
         return replace(self, lower=low, upper=high, level=level, further=None)
 
-    def ranks(self) -> dict[str, NDArray[np.int64]]:
+    def sensitivity(self, odds_ratio: float) -> dict[str, Array]:
+        """Return ``sensitivity_lower`` and ``sensitivity_upper``: limits if being seen depends on the label.
+
+        They cover the mean as often as the interval if the odds of being seen differ between +1 and -1 by a ratio of at
+        most ``odds_ratio``, among cells that are alike otherwise. At 1 they are the interval, and at infinity the means
+        that the seen cells leave possible.
+
+        Parameters
+        ----------
+        odds_ratio : float
+            At least 1; ``numpy.inf`` is allowed.
+
+        Examples
+        --------
+        >>> from tribit import Observations
+        >>> from tribit.estimates import estimate_means
+        >>> seen = Observations.from_matrix([[1, 1, -1, 1, 0, 0, 0, 0, 0, 0]])
+        >>> means = estimate_means(seen, level=0.9, random_state=0)
+        >>> [float(means.sensitivity(g)["sensitivity_lower"][0].round(2)) for g in (1, 2, 1e9)]
+        [0.44, 0.37, 0.3]
+        """
+        found = self._sides(self.lower, self.upper, odds_ratio)
+        return {"sensitivity_lower": found.low, "sensitivity_upper": found.high}
+
+    def turns_at(self, threshold: float) -> Array:
+        """Return the odds ratio at which the limits of each mean reach a threshold.
+
+        1 where the interval contains the threshold, and infinity where no labels of the unseen cells lead to it.
+        """
+        return self._unseen().reaching(self.lower, self.upper, threshold)
+
+    def ranks(self, odds_ratio: float = 1.0) -> dict[str, NDArray[np.int64]]:
         """Return ``rank_lower`` and ``rank_upper``: the best and the worst rank of each mean, 1 for the largest.
 
         With the probability ``level`` all true ranks are between these at once. Means are compared in pairs, at the
-        quantile of Tukey and Kramer for all pairs; those of different rows are taken for independent.
+        quantile of Tukey and Kramer for all pairs; those of different rows are taken for independent. With an
+        ``odds_ratio`` above 1 being seen may depend on the label (:meth:`sensitivity`).
         """
         if (self.basis == "whole rows").any():
             raise InvalidInputError(
                 f"Ranks need intervals of single rows: pass {parameter('guarantee', 'row')}."
             )
-        low, high = self._limits(simultaneous_quantile(self.level, len(self)))
-        found = (self.mean[:, None], low[:, None], high[:, None])
-        other = (self.mean[None, :], low[None, :], high[None, :])
-        is_above = difference_limits(found, other)[0] > 0
+        limits = self._limits(simultaneous_quantile(self.level, len(self)))
+        sides = self._sides(*limits, odds_ratio)
+        every = np.arange(len(self))
+        is_above = _least_differences(sides, every[:, None], every[None, :]) > 0
         return {
             "rank_lower": 1 + is_above.sum(axis=0),
             "rank_upper": len(self) - is_above.sum(axis=1),
         }
 
-    def differences(self, place: int) -> dict[str, Array]:
-        """Return the differences of all means from the one at a place, with the limits of each."""
-        one = np.full(len(self), place)
-        ours, other = (
-            (self.mean[at], self.lower[at], self.upper[at]) for at in (np.arange(len(self)), one)
-        )
-        low, high = difference_limits(ours, other)
-        same = np.arange(len(self)) == place
-        low, high = (np.where(same, 0.0, limit) for limit in (low, high))
+    def differences(self, place: int, odds_ratio: float = 1.0) -> dict[str, Array]:
+        """Return the differences of all means from the one at a place, with the limits of each.
+
+        With an ``odds_ratio`` above 1 being seen may depend on the label (:meth:`sensitivity`).
+        """
+        every, one = np.arange(len(self)), np.full(len(self), place)
+        sides = self._sides(self.lower, self.upper, odds_ratio)
+        limits = _least_differences(sides, every, one), -_least_differences(sides, one, every)
+        low, high = (np.where(every == place, 0.0, limit) for limit in limits)
         return {
             "difference": self.mean - self.mean[place],
             "difference_lower": low,
             "difference_upper": high,
         }
 
+    def differences_turn_at(self, place: int) -> Array:
+        """Return the odds ratio at which the limits of each difference from the mean at a place reach 0.
+
+        1 where they contain 0, and infinity where there is none up to 10,000.
+        """
+        sides = self._unseen().sides(self.mean, self.lower, self.upper)
+        every, one = np.arange(len(self)), np.full(len(self), place)
+
+        def margin(ratio: float) -> Array:
+            found = sides(ratio)
+            low, negated = (
+                _least_differences(found, every, one),
+                _least_differences(found, one, every),
+            )
+            return np.where(every == place, 0.0, np.maximum(low, negated))
+
+        return turning_points(margin)
+
+    def _unseen(self) -> Unseen:
+        if self.unseen is None:
+            raise InvalidInputError("The unseen cells of these means are not known.")
+        return self.unseen
+
+    def _sides(self, low: Array, high: Array, odds_ratio: float) -> Sides:
+        """Return estimates and limits at both ends of what an odds ratio allows."""
+        if check_between("odds_ratio", odds_ratio, 1, np.inf) == 1:
+            return Sides(self.mean, low, self.mean, high)
+        return self._unseen().sides(self.mean, low, high)(odds_ratio)
+
     def _limits(self, z: float) -> tuple[Array, Array]:
         if self.limits_at is None:
             raise InvalidInputError("These means have no intervals of other levels.")
         return self.limits_at(z)
+
+
+def _least_differences(
+    sides: Sides, one: NDArray[np.integer[Any]], other: NDArray[np.integer[Any]]
+) -> Array:
+    """Return the lower limits of the differences between means at two places."""
+    mean, low, top, high = (
+        sides.mean_low[one],
+        sides.low[one],
+        sides.mean_high[other],
+        sides.high[other],
+    )
+    return difference_limits((mean, low, mean), (top, top, high))[0]

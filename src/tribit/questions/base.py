@@ -134,6 +134,8 @@ class Field:
             return check_count(self.name, value, rules.get("ge", 1))
         if types[0] is float and rules.keys() >= {"gt", "lt"}:
             return check_between(self.name, value, rules["gt"], rules["lt"], ends="()")
+        if types[0] is float and rules.get("ge"):
+            return check_between(self.name, value, rules["ge"], float("inf"))
         if types[0] is float:
             return check_not_negative(self.name, value)
         return value

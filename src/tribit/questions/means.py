@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,6 +78,14 @@ class Means(Question[MeansAnswer]):
     ranks: bool = option(False, "Add the best and worst rank of each mean, for all at once.")
     versus: Ids | None = option(
         None, "Add differences from the mean of this row (or column or group)."
+    )
+    sensitivity: float | None = option(
+        None,
+        "Add limits for labels that differ between seen and unseen cells by an odds ratio of at most this.",
+        ge=1,
+    )
+    threshold: float | None = option(
+        None, "Add the odds ratio at which the limits of a mean reach this value.", gt=0, lt=1
     )
     unknown: str = unknown_option()
     random_state: int = option(0, "Seed of the folds of rows that predictions are fitted on.", ge=0)
@@ -191,18 +200,39 @@ class Means(Question[MeansAnswer]):
     def _with_comparisons(self, found: MeansAnswer) -> MeansAnswer:
         """Return the means with their ranks and differences, as asked."""
         further: dict[str, AnyArray] = {}
+        if self.sensitivity is not None:
+            further |= found.sensitivity(self.sensitivity)
+        if self.threshold is not None:
+            further["turns_at"] = found.turns_at(self.threshold)
         if self.ranks:
-            further |= found.ranks()
+            further |= found.ranks() | self._at_odds_ratio(found.ranks)
         if self.versus is not None:
-            texts = self.versus.values if isinstance(self.versus, Texts) else (self.versus,)
-            places = np.flatnonzero(np.isin(found.ids.astype(str), np.array(texts).astype(str)))
-            if places.size != 1:
-                raise InvalidInputError(
-                    f"{parameter('versus')} must be one of the {found.name}s whose means are asked for, such as "
-                    f"{quoted(str(found.ids[0]))}; got {quoted(', '.join(map(str, texts)))}."
-                )
-            further |= found.differences(int(places[0]))
+            further |= self._differences(found)
         return replace(found, further=further)
+
+    def _differences(self, found: MeansAnswer) -> dict[str, AnyArray]:
+        """Return the differences from the mean of one row, and the odds ratios at which they turn."""
+        texts = self.versus.values if isinstance(self.versus, Texts) else (self.versus,)
+        places = np.flatnonzero(np.isin(found.ids.astype(str), np.array(texts).astype(str)))
+        if places.size != 1:
+            raise InvalidInputError(
+                f"{parameter('versus')} must be one of the {found.name}s whose means are asked for, such as "
+                f"{quoted(str(found.ids[0]))}; got {quoted(', '.join(map(str, texts)))}."
+            )
+        place = int(places[0])
+        columns: dict[str, AnyArray] = {**found.differences(place)}
+        if self.sensitivity is None:
+            return columns
+        further = self._at_odds_ratio(partial(found.differences, place))
+        del further["sensitivity_difference"]
+        return columns | further | {"difference_turns_at": found.differences_turn_at(place)}
+
+    def _at_odds_ratio(self, compare: Callable[..., dict[str, Any]]) -> dict[str, AnyArray]:
+        """Return the columns of a comparison at the odds ratio of the sensitivity, if there is one."""
+        if self.sensitivity is None:
+            return {}
+        found = compare(odds_ratio=self.sensitivity)
+        return {f"sensitivity_{name}": values for name, values in found.items()}
 
 
 def _weights(recommender: FittedRecommender, side: int, table: Any) -> Array:
