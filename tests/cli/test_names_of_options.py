@@ -76,7 +76,7 @@ CASES = [
     *((["means", "model"], words) for words in (
         "--axis cells", "--by ratings.csv", "--weights ratings.csv", "--selection some", "--q ratings.csv",
         "--guarantee all", "--guarantee rows", "--level 2", "--versus zoe", "--unknown maybe", "--random-state -1",
-        "--asked ratings.csv",
+        "--asked ratings.csv", "--sensitivity 0.5", "--threshold 1",
     )),
     *((ASK, words) for words in (
         "--budget 0", "--batch 0", "--design clever", "--goal fame", "-n 0", "--cost ratings.csv",

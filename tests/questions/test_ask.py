@@ -95,6 +95,8 @@ def test_asked_cells_are_filled_and_estimated_in_batches(recommender):
     expected = estimate_means(later.seen_, q=draws, random_state=0)
     assert np.allclose(means.mean, expected.mean[20:22])
     assert np.allclose(means.lower, expected.lower[20:22])
+    with pytest.raises(InvalidInputError, match="drawn whatever their labels are"):
+        later.means(asked=asked, sensitivity=2)
     whole = later.means(axis="all", asked=asked)
     assert whole.lower[0] < whole.mean[0] < whole.upper[0]
 

@@ -126,7 +126,7 @@ class Unseen:
             middle = (low + high) / 2
             is_above = self.means(middle) > means
             low, high = np.where(is_above, low, middle), np.where(is_above, middle, high)
-        return (low + high) / 2
+        return np.asarray((low + high) / 2)
 
     def sides(self, mean: Array, low: Array, high: Array) -> Callable[[float], Sides]:
         """Return a function of the odds ratio: means and limits, from those at the odds ratio 1."""
@@ -159,7 +159,7 @@ class Unseen:
         found = np.where(
             low > threshold, falls, np.where(high + self.empty < threshold, rises, 1.0)
         )
-        return np.maximum(found, 1.0)
+        return np.asarray(np.maximum(found, 1.0))
 
     def _totals(self, values: Array) -> Array:
         return np.bincount(self.sets, values, self.known.size).astype(np.float64)

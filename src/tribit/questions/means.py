@@ -167,6 +167,11 @@ class Means(Question[MeansAnswer]):
                     f"{parameter('asked')} has the probabilities of the drawn cells: leave out {parameter('q')} and "
                     f"{parameter('selection')}."
                 )
+            if self.sensitivity is not None:
+                raise InvalidInputError(
+                    f"{parameter('asked')} has cells that were drawn whatever their labels are, so that there is "
+                    f"no odds ratio to allow for: leave out {parameter('sensitivity')}."
+                )
             draws = drawn_cells(recommender, self.asked, "asked")
             check_answered(recommender, draws, "asked")
             return draws
