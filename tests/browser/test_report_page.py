@@ -74,6 +74,20 @@ def test_the_page_opens_without_errors_and_fits(show, page, width, dark):
     assert all(left >= -1 and right <= width + 1 for left, right in ends)
 
 
+def test_bars_that_do_not_start_at_zero_have_an_axis(show, page):
+    """Lengths of bars are proportional to the distance from the start of the axis, which its first number states."""
+    driver = show(page[0])
+    scores = [each["score"] for each in page[1].facts["search"]["families"]]
+    bars = driver.find_elements(CSS, "#chart-families svg rect")
+    ticks = driver.find_elements(CSS, "#chart-families svg .tick")
+    widths = [float(bar.get_attribute("width")) for bar in bars]
+    start = float(ticks[0].text) if ticks else 0.0
+    assert bool(ticks) == (min(scores) >= 0.7 * max(scores))
+    ratios = [width / (score - start) for width, score in zip(widths, scores, strict=True)]
+    assert max(ratios) == pytest.approx(min(ratios), rel=1e-3)
+    assert min(widths) < 0.8 * max(widths) or max(scores) == min(scores)
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_words_can_be_read_on_their_ground(show, page, dark):
     driver = show(page[0], dark=dark)

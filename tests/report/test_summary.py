@@ -69,12 +69,10 @@ def test_the_model_family_stands_beside_the_next_best(tuned):
     search = tuned.model_.search_
     first, second = sorted(search.families().values(), key=lambda each: each is not search.best)
     found = fit_facts(tuned)["model"]
-    assert found.startswith(
-        f"{first.settings.family}, with a validation log-loss of {first.score:.4f}"
-    )
+    assert found.startswith(f"{first.settings.family}: validation log-loss {first.score:.4f}; ")
     gap = second.score / first.score - 1
-    assert f"that of {second.settings.family} is {second.score:.4f}, {percent(abs(gap))} " in found
-    assert ("more" if gap > 0 else "less: too little") in found
+    assert f"; {second.settings.family} {second.score:.4f}, {percent(abs(gap))} " in found
+    assert ("more" if gap > 0 else "less, too little") in found
 
 
 def test_held_out_measures_stand_beside_those_of_the_baselines(tuned):

@@ -211,14 +211,14 @@ def describe_choice(search: Search) -> str:
     best, families = search.best, search.families()
     assert best is not None
     family = best.settings.family
-    text = f"{family}, with a validation {search.measure.replace('_', '-')} of {best.score:.4f}"
+    text = f"{family}: validation {search.measure.replace('_', '-')} {best.score:.4f}"
     others = [each for name, each in families.items() if name != family]
     if others:
         second = min(others, key=lambda each: each.score)
         gap = second.score - best.score
         share = percent(abs(gap) / best.score) if best.score else f"{abs(gap):.4f}"
-        text += f"; that of {second.settings.family} is {second.score:.4f}, {share} "
-        text += "more" if gap >= 0 else "less: too little to prefer a more complex model"
+        text += f"; {second.settings.family} {second.score:.4f}, {share} "
+        text += "more" if gap >= 0 else "less, too little to prefer it"
     return text
 
 

@@ -70,12 +70,31 @@ function written(value) {
   return String(Number(value.toPrecision(4)));
 }
 
-// Horizontal bars from zero, each with its name above and its value at the end.
-function namedBars(width, caption, bars) {
-  const height = 40 * bars.length + 4;
+// The value at which bars start: zero, unless all are so near one another that their differences would not be seen.
+function startOfBars(least, most) {
+  if (least < 0.7 * most || most - least < 1e-9) return 0;
+  const [first, second] = steps(least - 0.5 * (most - least), most, 6);
+  return Math.max(0, first - (second - first));
+}
+
+// Horizontal bars, each with its name above and its value at the end. Those that do not start at zero have an axis.
+function namedBars(width, caption, bars, say = written) {
+  const least = Math.min(...bars.map((each) => Math.min(each.value, each.high ? each.low : each.value)));
   const most = Math.max(...bars.map((each) => Math.max(each.value, each.high || 0)), 1e-12);
-  const x = line([0, most], [0, width - 64]);
+  const start = startOfBars(least, most);
+  const foot = 40 * bars.length + 4;
+  const height = foot + (start ? 24 : 0);
+  const x = line([start, most], [0, width - 64]);
   const svg = node("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": caption });
+  if (start) {
+    const ticks = steps(start, most, 6).filter((_, k) => k % 2 === 0);
+    for (const tick of ticks) {
+      svg.append(
+        node("line", { class: "grid", x1: x(tick), x2: x(tick), y1: 0, y2: foot }),
+        node("text", { class: "tick", x: x(tick), y: foot + 16, "text-anchor": tick === ticks[0] ? "start" : "middle" }, say(tick)),
+      );
+    }
+  }
   bars.forEach((each, k) => {
     const y = 40 * k;
     svg.append(

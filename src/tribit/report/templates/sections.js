@@ -2,7 +2,7 @@
 if (data.beside) {
   draws("beside", (width, caption) => namedBars(width, caption, data.beside.bars.map((each, k) => ({
     ...each, text: percent(each.value, 1), class: k ? "pale" : "like",
-  }))));
+  })), percent));
 }
 
 for (const side of ["row", "column"]) {
@@ -93,7 +93,7 @@ if (data.accuracy) {
     const most = Math.max(...likes, ...dislikes);
     const f = frame(width, caption, {
       x: [0, 1], y: [0, most], xName: "predicted probability of a like", yName: "test entries", sayX: (value) => percent(value),
-      sayY: (value) => value.toLocaleString("en"), yTicks: steps(0, most, 4).filter(Number.isInteger),
+      sayY: (value) => value.toLocaleString("en"), yTicks: steps(0, most, 4).filter(Number.isInteger), margin: { top: 30 },
     });
     [[likes, "like", "likes"], [dislikes, "other", "dislikes"]].forEach(([counts, kind, name], k) => {
       const each = (f.x(1) - f.x(0)) / counts.length;
@@ -101,8 +101,8 @@ if (data.accuracy) {
         class: kind, x: f.x(0) + each * (bar + 0.08 + 0.42 * k), width: each * 0.42, y: f.y(n), height: f.y(0) - f.y(n),
       }, node("title", null, `${name}: ${n}`))));
       f.svg.append(
-        node("rect", { class: kind, x: f.x(0.02), y: f.y(most) + 14 * k, width: 10, height: 8 }),
-        node("text", { x: f.x(0.02) + 16, y: f.y(most) + 14 * k + 8 }, name),
+        node("rect", { class: kind, x: f.x(0) + 80 * k, y: 6, width: 10, height: 8 }),
+        node("text", { x: f.x(0) + 80 * k + 16, y: 14 }, name),
       );
     });
     return f.svg;
