@@ -156,7 +156,7 @@ def fit_options() -> Parameters:
     hints = get_type_hints(FitOptions)
     parsers = {
         "calibration": (number_or_word, "word"),
-        "n_fits": (whole_or_auto, NUMBER_OR_AUTO),
+        "members": (whole_or_auto, NUMBER_OR_AUTO),
         "half_life": (number_or_word, "days|auto|none"),
     }
     found = []

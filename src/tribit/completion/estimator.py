@@ -80,9 +80,9 @@ class FitOptions:
         "Calibration: auto, platt, isotonic or none.",
         _choice((*CALIBRATORS, AUTO)),
     )
-    n_fits: int | str = _parameter(
+    members: int | str = _parameter(
         AUTO,
-        "Number of fits of different ranks to average.",
+        "Greatest number of fits in the stack; 1 for the single best model.",
         lambda name, value: value if is_auto(value) else check_count(name, value),
     )
     solver: Any = _parameter(
@@ -198,10 +198,11 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
     calibration : {"auto", "platt", "isotonic", "identity"} or None, default="auto"
         The map from ``x`` to probabilities: "platt" is ``f(slope x + offset)``, the link with a fitted scale; None is
         the link. "auto" takes the best on the validation set, if a search has one.
-    n_fits : int or "auto", default="auto"
-        Number of fits of different ranks whose mean ``x`` is the model; it has the latent factors of all of them.
-        "auto" is one, or up to three if ``rank`` is "auto" too and the mean is clearly better on the validation set.
-        Biases alone (rank 0) have one minimum, and one fit.
+    members : int or "auto", default="auto"
+        Greatest number of fits whose weighted mean ``x`` is the model (stacking, :mod:`tribit.selection.stacking`); it
+        has the latent factors of all of them. 1 is the single best model. "auto" is up to 5, or 1 if ``rank`` is
+        given. Attributes such as ``rank_`` and ``l2_`` are those of the member with the largest weight; ``search_``
+        has all.
     solver : str or solver, default="auto"
         "newton", "lbfgs", "augmented_lagrangian", "projected_gradient", or a solver such as
         ``ProjectedGradient(step=0.01)``. "auto" is the first that can fit the model: "newton", "lbfgs" for
@@ -284,8 +285,8 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         The fitted model, with its hyperparameters.
     gammas_, rank_, radius_, alpha_, l2_, l2_intercept_, implicit_features_, l2_implicit_, ...
         Its hyperparameters.
-    n_fits_ : int
-        Number of fits whose mean the model is; below ``n_fits`` if ``max_time`` or Ctrl-C left some out.
+    n_members_ : int
+        Number of fits whose weighted mean the model is.
     unknowns_ : Factors
         The unknowns of the minimisation, of several fits their mean: the factors and intercepts themselves, or with
         features the coefficients that they are computed from (:class:`tribit.model.features.Features`).
@@ -333,7 +334,7 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         n_candidates: int | None = None,
         half_life: float | Auto | None = AUTO,
         calibration: str | None = AUTO,
-        n_fits: int | Auto = AUTO,
+        members: int | Auto = AUTO,
         solver: str | Solver = AUTO,
         max_iter: int | None = None,
         max_time: float | None = None,
@@ -371,7 +372,7 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         self.n_candidates = n_candidates
         self.half_life = half_life
         self.calibration = calibration
-        self.n_fits = n_fits
+        self.members = members
         self.solver = solver
         self.max_iter = max_iter
         self.max_time = max_time

@@ -36,7 +36,7 @@ NOT_SAVED = (
     "device",
 )
 #: Parameters that are whole numbers; all other numbers are floats.
-WHOLE_NUMBERS = ("rank", "max_iter", "n_candidates", "n_fits")
+WHOLE_NUMBERS = ("rank", "max_iter", "n_candidates", "members")
 REGISTRIES = {"link": LINKS, "solver": SOLVERS}
 
 

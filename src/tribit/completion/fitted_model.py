@@ -123,8 +123,8 @@ class FittedModel(HasAxes):
         return self.fitted_.spec
 
     @property
-    def n_fits_(self) -> int:
-        """Number of fits whose mean the model is."""
+    def n_members_(self) -> int:
+        """Number of fits whose weighted mean the model is."""
         return len(self.fitted_.members)
 
     @property

@@ -24,6 +24,7 @@ from tribit.selection.refit import (
     fit_calibrator,
     fit_members,
     member_specs,
+    member_weights,
 )
 from tribit.selection.search import search_hyperparameters
 from tribit.selection.space import with_fitted_rho
@@ -63,16 +64,17 @@ def fit(
         # One Ctrl-C ends the search or the refit early; a second one is an error.
         interrupted = search is not None and search.interrupted
         most = solver.max_iter if model.max_iter is None else model.max_iter
-        specs = member_specs(spec, search, model.n_fits, observations.shape)
+        specs = member_specs(spec, search)
         with progress("fitting", most, model.callback, shown=bool(model.verbose)) as callback:
             stopping = Stopping(
                 most, model.tol, model.max_time, callback, interruptible=not interrupted
             )
             options = options_of(model, side, device)
             fits = fit_members(specs, observations, search, asked, stopping, options, draws)
-        members = fits.members(observations, encoders, model.dtype)
+        weights = member_weights(search, len(fits.found))
+        members = fits.members(observations, encoders, model.dtype, weights)
         meaning = LIKE if search is None else search.meaning
-        calibrator = fit_calibrator(model, search)
+        calibrator = fit_calibrator(model, search, len(members))
         fitted = Fitted(observations.axes, members, (None, None), calibrator, meaning)
         if search is not None and search.at_risk is not None:
             fitted = replace(
@@ -121,7 +123,8 @@ def refit(
             options_of(model),
             draws,
         )
-    members = fits.members(observations, (None, None), model.dtype)
+    weights = [each.weight for each in fitted.members[: len(fits.found)]]
+    members = fits.members(observations, (None, None), model.dtype, weights)
     return Fitted(
         observations.axes,
         members,

@@ -550,7 +550,7 @@ def fit_biases(train: Observations) -> completion.BinaryMatrixCompletion:
         implicit_features=False,
         side_features=False,
         calibration=None,
-        n_fits=1,
+        members=1,
         dtype="float64",
         n_jobs=1,
         random_state=0,

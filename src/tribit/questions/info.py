@@ -38,7 +38,7 @@ class Facts(Answer):
         - ``rows``, ``columns``, ``likes``, ``dislikes``, ``entries``, ``density`` (the share of cells that was
           observed) and ``base_rate`` (the share of likes among the entries);
         - ``entries_per_row`` and ``entries_per_column``: least, median and most;
-        - ``hyperparameters`` by name (``rho`` is a number, or the name of a model of the mask), ``n_fits``, and
+        - ``hyperparameters`` by name (``rho`` is a number, or the name of a model of the mask), ``n_members``, and
           ``half_life`` in days;
         - ``search``: ``candidates``, ``entries`` (held out), ``measure``, and the best score of each of the
           ``families``; None without a search;
@@ -149,7 +149,7 @@ def numbers_of(recommender: FittedRecommender) -> dict[str, Any]:
         "entries_per_row": summary.get("entries_per_row"),
         "entries_per_column": summary.get("entries_per_column"),
         "hyperparameters": {**model.spec_.choices(), "rho": _rho(model)},
-        "n_fits": model.n_fits_,
+        "n_members": model.n_members_,
         "half_life": model.half_life_,
         "search": None
         if search is None
@@ -252,8 +252,8 @@ def _reasons(model: FittedModel) -> dict[str, str]:
     }
     if search.stop_reason != DONE:
         found["search"] = search.stop_reason
-    if search.average is not None:
-        found["average"] = str(search.average)
+    if search.stack is not None:
+        found["stack"] = str(search.stack)
     if search.meaning != LIKE:
         found["probabilities are of"] = str(search.meaning)
     return found

@@ -308,7 +308,6 @@ def search_facts(search: Search) -> Facts | None:
         }
 
     best = sorted(search.families().values(), key=lambda each: each.score)
-    average = search.average
     return {
         "measure": search.measure.replace("_", "-"),
         "n_held_out": search.n_held_out,
@@ -317,7 +316,7 @@ def search_facts(search: Search) -> Facts | None:
         "families": [candidate_facts(each) for each in best],
         "candidates": [candidate_facts(each) for each in candidates],
         "view": simplex_view(most) if mixtures else None,
-        "average": None if average is None else str(average.without_times()),
+        "stack": None if search.stack is None else str(search.stack),
     }
 
 

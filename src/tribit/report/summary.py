@@ -62,9 +62,9 @@ def _model(recommender: Recommender) -> str:
     if search.best is None:
         return Message(f"{spec}; not tuned: {with_mentions(search.stop_reason)}")
     text = describe_choice(search)
-    if search.average is not None:
-        *first, last = map(str, search.average.ranks)
-        text += f"; the mean of fits of rank {', '.join(first)} and {last} has {search.average.score:.4f}"
+    if search.stack is not None:
+        n = len(search.stack.members)
+        text += f"; the weighted mean of {n} fits has {search.stack.score:.4f}"
     if not search.stop_reason.startswith(DONE):
         text += f"; the search ended early: {with_mentions(search.stop_reason)}"
     return Message(text)

@@ -202,8 +202,8 @@ def describe_search(search: Search | None, spec: ModelSpec) -> str:
         f"The search tried {with_noun(len(search.candidates), 'candidate')} of "
         f"{with_noun(len(search.families()), 'model family')}. It chose {describe_choice(search)}."
     )
-    average = search.average
-    return text if average is None else f"{text} The model is {average.without_times()}."
+    stack = search.stack
+    return text if stack is None else f"{text} The model is {stack}."
 
 
 def describe_choice(search: Search) -> str:

@@ -21,15 +21,19 @@ from tribit.selection.significance import MIN_HELD_OUT_PER_CLASS
 #: Weights of entries, or a function of entries that returns theirs.
 Weights: TypeAlias = Array | Callable[[Observations], Array]
 
-#: Number of entries from which a single tenth is held out. Below it: the number of held-out entries to reach, the
-#: number of parts, and the most folds, which bounds the time.
-SINGLE_FOLD_ENTRIES, MIN_HELD_OUT, N_PARTS, MAX_FOLDS = 40_000, 2_500, 5, 3
+#: Number of entries from which tenths are held out in the place of fifths, with early stopping of the fits.
+TENTHS_FROM = 40_000
+#: Number of parts of a smaller table, which all are held out by turns; the most folds of a larger one, and the number
+#: of held-out entries that ends their number.
+N_PARTS, MAX_FOLDS, ENOUGH_HELD_OUT = 5, 5, 30_000
+#: Number of held-out entries on which stages compare candidates: their folds come first.
+MIN_HELD_OUT_OF_STAGES = 4_000
 #: Most entries that are held out: with so many, the standard error of the difference of two models of one family is
 #: below ``MIN_RELATIVE_GAIN`` of the score.
 MAX_HELD_OUT = 50_000
 #: Number of entries of positive-only data from which tenths are held out, and how many to reach: the unobserved cells
 #: are all there, without noise, and the best penalties of a fuller table are nearer to those of the full data.
-SINGLE_LABEL_TENTHS, MIN_HELD_OUT_ALONE = 3_000, 1_000
+SINGLE_LABEL_TENTHS, MIN_HELD_OUT_ALONE, MAX_FOLDS_ALONE = 3_000, 1_000, 3
 
 
 @dataclass
@@ -54,16 +58,15 @@ def make_folds(
     n = observations.n_observed
     # Where one label was observed alone it is the one that must be held out.
     rarer = min(observations.n_likes, observations.n_dislikes) or n
-    once = n >= SINGLE_FOLD_ENTRIES and rarer >= 10 * MIN_HELD_OUT_PER_CLASS
+    tenths = n >= TENTHS_FROM and rarer >= 10 * MIN_HELD_OUT_PER_CLASS
     # Fewer parts where one more would leave too few of a rare label held out.
-    parts = max(10, min(n // MAX_HELD_OUT, rarer // MIN_HELD_OUT_PER_CLASS)) if once else N_PARTS
-    needed = max(-(-MIN_HELD_OUT * N_PARTS // n), 1)
-    used = 1 if once else min(MAX_FOLDS, needed)
-    if not (observations.n_likes and observations.n_dislikes) and n >= SINGLE_LABEL_TENTHS:
-        parts, used = 10, min(MAX_FOLDS, -(-MIN_HELD_OUT_ALONE * 10 // n))
-    # A rare label must be among the held-out entries, or it has no score.
-    while not once and used < N_PARTS and used * rarer < MIN_HELD_OUT_PER_CLASS * N_PARTS:
-        used += 1
+    parts = max(10, min(n // MAX_HELD_OUT, rarer // MIN_HELD_OUT_PER_CLASS)) if tenths else N_PARTS
+    used = min(MAX_FOLDS, -(-ENOUGH_HELD_OUT * parts // n)) if tenths else N_PARTS
+    if not (observations.n_likes and observations.n_dislikes):
+        if n >= SINGLE_LABEL_TENTHS:
+            parts, used = 10, min(MAX_FOLDS_ALONE, -(-MIN_HELD_OUT_ALONE * 10 // n))
+        else:
+            parts, used = N_PARTS, MAX_FOLDS_ALONE
     if isinstance(observations, RemoteObservations):
         if parts == 10 and not (observations.n_likes and observations.n_dislikes):
             parts = max(parts, n // MAX_HELD_OUT)  # held-out entries come to this machine
@@ -82,6 +85,16 @@ def make_folds(
     for fold in folds:
         share_layouts(fold.train)
     return folds
+
+
+def n_first_folds(folds: list[Fold]) -> int:
+    """Return the number of folds on which stages compare candidates; finalists are fitted on the others too."""
+    held_out = np.cumsum([fold.held_out.n_observed for fold in folds])
+    rarer = np.cumsum(
+        [min(fold.held_out.n_likes, fold.held_out.n_dislikes) for fold in folds]
+    )
+    enough = (held_out >= MIN_HELD_OUT_OF_STAGES) & (rarer >= MIN_HELD_OUT_PER_CLASS)
+    return int(np.argmax(enough)) + 1 if enough.any() else len(folds)
 
 
 def _remote_folds(

@@ -20,7 +20,6 @@ pairs of similar rows that low-rank factors miss, such as two members of one cha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -145,14 +144,13 @@ class PositiveOnlyTrials(Trials):
             score = SCORINGS[self.scoring](link, x, labels, weights)
         return score, (x, labels, weights)
 
-    def calibration_entries(self, members: Sequence[Candidate]) -> HeldOut:
-        """Return the held-out scores of the first member, weighted to calibrate the probability that a fit estimates.
+    def calibration_entries(self, best: Candidate) -> HeldOut:
+        """Return the held-out scores, weighted to calibrate the probability that a fit estimates.
 
         Of a cell that is a like with probability p, a share s of likes being in the training part, the fit estimates
         ``t = s p``. Among the cells that the training part lacks it is held out at odds ``(1 - s) p / (1 - p)``, which
         the weight ``s / (1 - s) (1 - p) / (1 - s p)`` turns into those of t; p is that of the round before.
         """
-        best = members[0]
         x, labels, weights = self._held_out_of(best)
         label, share = self.folds[0].held_out.labels[0], self.folds[0].share
         held_out = labels == label

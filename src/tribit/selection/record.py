@@ -69,60 +69,60 @@ class AddedRegression:
     held_out: HeldOut
 
 
-@dataclass(frozen=True)
-class Average:
-    """The mean of several fits, used instead of the best one.
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Several candidates whose weighted mean is the model (:mod:`tribit.selection.stacking`).
 
     Attributes
     ----------
     members : tuple of Candidate
-        The fits, the chosen one first.
+        The candidates, the largest weight first.
+    weights : tuple of float
+        Their weights, above 0, with sum 1.
     score : float
-        The measure of their mean over all held-out entries, calibrated as a whole.
-    best_score : float
-        That of the chosen one alone.
+        The measure of the weighted mean over all held-out entries, calibrated as a whole.
+    alone : tuple of float
+        The measure that each member alone would give.
+    scores : array of shape (n_members, n_held_out) or None
+        ``x`` of the held-out entries under each member; None in a model read from a file.
 
     Examples
     --------
-    >>> from tribit import BinaryMatrixCompletion, Observations
+    >>> from tribit import BinaryMatrixCompletion
+    >>> from tribit.data.observations import Observations
     >>> from tribit.simulate import tables
-    >>> ratings = Observations.from_frame(
-    ...     tables.ratings(random_state=0), row="user", column="item", value="stars", like_at=4
+    >>> votes = Observations.from_frame(
+    ...     tables.votes(60, 80, random_state=0), row="member", column="motion", value="vote"
     ... )
-    >>> model = BinaryMatrixCompletion(rank=3, n_fits=2, n_candidates=3, random_state=0)
-    >>> model = model.fit(ratings)
-    >>> len(model.fitted_.members)
-    2
+    >>> stack = BinaryMatrixCompletion(random_state=0).fit(votes).search_.stack
+    >>> stack.score < min(stack.alone)
+    True
     """
 
     members: tuple[Candidate, ...]
+    weights: tuple[float, ...]
     score: float
-    best_score: float
+    alone: tuple[float, ...]
+    scores: NDArray[np.floating[Any]] | None = field(default=None, repr=False)
 
-    @property
-    def ranks(self) -> tuple[int, ...]:
-        """Rank of each member."""
-        return tuple(each.settings.rank for each in self.members)
+    def mean_scores(self, n: int) -> NDArray[np.floating[Any]]:
+        """Return the weighted mean of ``x`` of the first ``n`` members at the held-out entries."""
+        assert self.scores is not None
+        return np.average(self.scores[:n], axis=0, weights=self.weights[:n])
 
-    @property
-    def cost(self) -> float | None:
-        """Seconds of the members' fits in the search, as a multiple of those of the chosen one; None if unknown."""
-        first = self.members[0].seconds
-        return sum(each.seconds or 0.0 for each in self.members) / first if first else None
-
-    def without_times(self) -> Average:
-        """Return the average without seconds, as it is on any machine."""
-        members = tuple(replace(each, seconds=None) for each in self.members)
-        return replace(self, members=members)
+    def table(self) -> list[dict[str, Any]]:
+        """Return one row for each member: its family, weight, score alone and settings."""
+        return [
+            {"family": each.settings.family, "weight": weight, "score": score, **_named(each.settings)}
+            for each, weight, score in zip(self.members, self.weights, self.alone, strict=True)
+        ]
 
     def __str__(self) -> str:
-        ranks = [str(rank) for rank in self.ranks]
-        cost = self.cost
-        work = "" if cost is None else f", for {cost:.1f} times the work of one fit"
-        return (
-            f"the mean of {len(ranks)} fits of ranks {', '.join(ranks[:-1])} and {ranks[-1]}: {self.score:.4f} instead "
-            f"of {self.best_score:.4f}{work}"
-        )
+        parts = [
+            f"{weight:.2f} {each.settings} (alone {score:.4f})"
+            for each, weight, score in zip(self.members, self.weights, self.alone, strict=True)
+        ]
+        return f"the weighted mean of {len(parts)} fits, {self.score:.4f}: " + "; ".join(parts)
 
 
 @dataclass(frozen=True, repr=False)
@@ -134,13 +134,13 @@ class Search:
     candidates : tuple of Candidate
         In the order of the search.
     best : Candidate or None
-        The choice: among the best candidates of all families the simplest that no more complex one clearly beats; None
-        where there were too few entries for a validation set. With implicit features a higher rank that is not clearly
-        worse is preferred to the smallest score.
+        The chosen candidate: of a stack the member with the largest weight, else the best one of the simplest family
+        that no more complex one beats; None where there were too few entries for a validation set.
     scoring, target : str
         The measure, and the entries it is for.
     n_held_out, n_folds : int
-        How many entries were held out in all, and in how many folds.
+        How many entries were held out in all, and in how many folds; candidates that are no finalists are scored on
+        the first of these alone.
     seconds : float or None
         Duration of the search, without the refit on all data; None in a model read from a file.
     stop_reason : str
@@ -176,14 +176,14 @@ class Search:
     density: float
     #: Factors of the last fit of each family on the first fold, for warm starts.
     ends: dict[str, Factors] = field(default_factory=dict, compare=False)
-    #: ``x``, labels and weights of the held-out entries, under the best candidate or the average.
+    #: ``x``, labels and weights of the held-out entries, under the model.
     held_out: HeldOut | None = field(default=None, compare=False)
     #: The same under the best candidate with biases alone; None if none was scored on these entries.
     held_out_biases: HeldOut | None = field(default=None, compare=False)
     #: Of likes alone, the cells that the folds lack, for the probability of a like within the horizon.
     at_risk: AtRisk | None = field(default=None, compare=False)
-    #: The mean of several fits, where one is used.
-    average: Average | None = None
+    #: The members of the model, where it has several.
+    stack: Stack | None = None
     #: Whether scores are those of calibrated probabilities.
     calibrated: bool = False
     meaning: str = LIKE
@@ -200,10 +200,7 @@ class Search:
         return f"1 - {self.scoring}" if self.scoring == "auc" else self.scoring
 
     def families(self) -> dict[str, Candidate]:
-        """Return the best candidate of each model family, in the order in which they were first tried.
-
-        The choice stands for its family, though another candidate of lower rank may have a smaller score.
-        """
+        """Return the best candidate of each model family, in the order in which they were first tried."""
         found: dict[str, Candidate] = {}
         for candidate in self.candidates:
             family = candidate.settings.family
@@ -221,7 +218,7 @@ class Search:
         return [
             {
                 "family": candidate.settings.family,
-                **_named_weights(candidate.settings),
+                **_named(candidate.settings),
                 "score": candidate.score,
                 "seconds": candidate.seconds,
                 "n_iter": candidate.n_iter,
@@ -248,14 +245,14 @@ class Search:
         ended = f"; {self.stop_reason}" if self.interrupted else ""
         calibrated = ", calibrated" if self.calibrated else ""
         time = "" if self.seconds is None else f", {self.seconds:.1f} s"
-        average = "" if self.average is None else f"\nUses {self.average}."
+        stack = "" if self.stack is None else f"\nUses {self.stack}."
         added = ""
         if self.regression is not None:
             added = f"\nThe regression of the smaller side on itself is added with weight {self.regression:.3g}."
         return (
             f"Chose {self.best.settings}.\n"
             f"Best {self.measure} on {self.n_held_out} held-out entries by model family{calibrated}: {measured} "
-            f"({len(self.candidates)} candidates{time}{ended}).{average}"
+            f"({len(self.candidates)} candidates{time}{ended}).{stack}"
             + added
             + ("" if self.meaning == LIKE else f"\nProbabilities are of {self.meaning}.")
         )
@@ -307,7 +304,7 @@ class FitRecord:
         return self.found if self.found is None or isinstance(self.found, Search) else self.found()
 
 
-def _named_weights(settings: ModelSpec) -> dict[str, Any]:
+def _named(settings: ModelSpec) -> dict[str, Any]:
     values = settings.choices()
     weights: Sequence[float] = values.pop("gammas")
     rho = values.pop("rho")

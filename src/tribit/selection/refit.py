@@ -1,11 +1,10 @@
-"""The refit on all data: the chosen model or an average of several ranks, and its calibrator.
+"""The refit on all data: the chosen model or the members of a stack, and the calibrator.
 
-    x = (x_1 + ... + x_m) / m,     x_i the minimum at the i-th rank, with a penalty of its own
+    x = w_1 x_1 + ... + w_m x_m,     x_i the minimum of the i-th member's objective on all observed entries
 
-Fits of low rank with little penalty and fits of high rank with more of it err in different places, as do different
-local minima. The mean of factor models is a factor model whose factors stand side by side
-(:meth:`tribit.model.factors.Factors.mean_of`). A search has fitted several ranks when it ends, so that the validation
-loss of a mean needs no further fit; the refit on all data is one for each member.
+The weighted mean of factor models is a factor model whose factors stand side by side
+(:meth:`tribit.model.factors.Factors.mean_of`). The weights were found by the search
+(:mod:`tribit.selection.stacking`).
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import numpy as np
 
 from tribit.data.observations import Observations
 from tribit.errors import TribitWarning, parameter, warn, with_mentions
-from tribit.metrics.entries import Array
 from tribit.metrics.full_ranking import scores_among_unobserved
 from tribit.model.calibration import CALIBRATORS, Calibrator, Identity, Isotonic, Platt, platt
 from tribit.model.ease import regression_factors, with_regression
@@ -28,24 +26,19 @@ from tribit.model.features import Encoders, feature_maps, mean_total
 from tribit.model.fitted import LIKE, Fitted, Member
 from tribit.model.horizon import AtRisk, fit_horizon
 from tribit.model.links import as_link
-from tribit.model.spec import AUTO, ModelSpec, is_auto
+from tribit.model.spec import AUTO, ModelSpec
 from tribit.selection.problem import Problem, warm_start
-from tribit.selection.record import Average, Candidate, Search
-from tribit.selection.significance import (
-    clearly_less,
-    mean_difference,
-    one_sided,
-    preferred_calibrator,
-)
+from tribit.selection.record import Search
+from tribit.selection.significance import one_sided, preferred_calibrator
 from tribit.selection.space import calibrates
-from tribit.selection.trials import Options, SearchEndedError, Trials, default_solver, problem_of
+from tribit.selection.trials import Options, default_solver, problem_of
 from tribit.solvers import Solver, SolverResult, Stopping
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME, minimise_in_stages
 
 
 @dataclass(frozen=True)
 class Fits:
-    """Fits whose mean is the model; most often one.
+    """Fits whose weighted mean is the model.
 
     Attributes
     ----------
@@ -68,11 +61,11 @@ class Fits:
     ended: str | None
 
     def members(
-        self, observations: Observations, encoders: Encoders, dtype: str
+        self, observations: Observations, encoders: Encoders, dtype: str, weights: Sequence[float]
     ) -> tuple[Member, ...]:
         """Return the members of the fit, with the maps from features that further rows need."""
         rows, columns = map(mean_total, observations.totals)
-        parts = zip(self.specs, self.problems, self.results, self.found, strict=True)
+        parts = zip(self.specs, self.problems, self.results, self.found, weights, strict=True)
         return tuple(
             Member(
                 spec,
@@ -80,9 +73,10 @@ class Fits:
                 problem.factors(unknowns).astype(dtype),
                 feature_maps(spec, observations, encoders),
                 result.factors.rank,
+                weight=weight,
                 mean_totals=(rows, columns),
             )
-            for spec, problem, result, unknowns in parts
+            for spec, problem, result, unknowns, weight in parts
         )
 
 
@@ -111,9 +105,7 @@ def fit_members(
                 ended = OUT_OF_TIME
                 break
         problem = problem_of(observations, spec, options, draws)
-        # The same model again differs by its start alone.
-        known = any(spec.is_close(other) for other, _, _ in done)
-        ends = {} if known or search is None else search.ends
+        ends = {} if search is None else search.ends
         objective, result = minimise_in_stages(
             default_solver(spec) if solver is None else solver,
             problem.objective,
@@ -138,8 +130,11 @@ def fit_members(
     return Fits(models, problems, results, found, ended)
 
 
-def fit_calibrator(estimator: Any, search: Search | None) -> Calibrator | None:
-    """Fit the calibrator to the held-out entries of the search; None for the model's own probabilities."""
+def fit_calibrator(estimator: Any, search: Search | None, n_members: int) -> Calibrator | None:
+    """Fit the calibrator to the held-out entries of the search; None for the model's own probabilities.
+
+    ``n_members`` is the number of members of a stack that were fitted.
+    """
     if estimator.calibration is None or search is None:
         return None
     if search.held_out is None or one_sided(search.held_out[1]):
@@ -152,6 +147,8 @@ def fit_calibrator(estimator: Any, search: Search | None) -> Calibrator | None:
             )
         return None
     x, labels, weights = search.held_out
+    if search.stack is not None and n_members < len(search.stack.members):
+        x = search.stack.mean_scores(n_members)
     link = as_link(estimator.link)
     if estimator.calibration in (AUTO, Platt.name) and search.meaning != LIKE:
         # Held-out likes are a part of all: the level of the probabilities is always to be set, and no two scores may
@@ -182,105 +179,15 @@ def with_chosen_regression(
     return with_regression(unknowns, regression_factors(observations), search.regression)
 
 
-#: Most fits that are averaged where their number is chosen: each costs a refit on all data.
-MAX_FITS = 3
-#: Share of the score that a further fit must gain, beside being clearly ahead. On simulated tables that are nearly
-#: full, with a spectrum that decays slowly, it gains .003 to .008, which test sets confirm; on the splits 10 to 14 of
-#: MovieLens-100k about .001, which they do not.
-MIN_GAIN_OF_A_FIT = 2e-3
-
-
-def choose_average(
-    trials: Trials, best: Candidate, n_fits: Any, *, rank_is_free: bool
-) -> Average | None:
-    """Return the average to use instead of the best candidate; None for the best alone.
-
-    Members are added one by one, each the one that lowers the score of the mean most: for ``"auto"`` as long as the
-    mean is clearly ahead of the one before it (:func:`tribit.selection.significance.clearly_less`), else until there
-    are ``n_fits`` of them.
-    """
-    if not best.settings.rank or (is_auto(n_fits) and not rank_is_free) or n_fits == 1:
-        return None  # intercepts alone have one minimum
-    most = MAX_FITS if is_auto(n_fits) else int(n_fits)
-    members = [best]
-    losses = trials.losses[best]
-    while len(members) < most:
-        others = _best_of_other_ranks(trials, members)
-        if not others:
-            break
-        judged = [_score_mean(trials, [*members, other]) for other in others]
-        k = int(np.argmin([score for score, _ in judged]))
-        _, further = judged[k]
-        if is_auto(n_fits) and not _gains_enough(trials, further, losses):
-            break
-        members.append(others[k])
-        losses = further
-    if not is_auto(n_fits):
-        members += _score_higher_ranks(trials, members, most)
-    if len(members) == 1:
-        return None
-    return Average(tuple(members), _score_mean(trials, members)[0], best.score)
-
-
-def member_specs(
-    spec: ModelSpec, search: Search | None, n_fits: Any, shape: tuple[int, int]
-) -> list[ModelSpec]:
+def member_specs(spec: ModelSpec, search: Search | None) -> list[ModelSpec]:
     """Return the models to fit on all entries, the chosen one first."""
-    found = [spec]
-    if search is not None and search.average is not None:
-        found = [each.settings for each in search.average.members]
-    if is_auto(n_fits) or not spec.rank:
-        return found
-    return found + _higher_rank_specs(found, int(n_fits) - len(found), shape)
+    if search is None or search.stack is None:
+        return [spec]
+    return [each.settings for each in search.stack.members]
 
 
-def _best_of_other_ranks(trials: Trials, members: list[Candidate]) -> list[Candidate]:
-    """Return the best candidate of each rank that no member has, of the members' family."""
-    family = members[0].settings.family
-    taken = {each.settings.rank for each in members}
-    found: dict[int, Candidate] = {}
-    for each in trials.candidates:
-        rank = each.settings.rank
-        if each.settings.family != family or rank in taken or not trials.eligible(each.settings):
-            continue
-        if rank not in found or each.score < found[rank].score:
-            found[rank] = each
-    return list(found.values())
-
-
-def _score_mean(trials: Trials, members: list[Candidate]) -> tuple[float, Array | None]:
-    """Return the score of the mean of some candidates, calibrated as a whole, and the losses of its entries."""
-    x = trials.mean_scores(members)
-    score, _, losses = trials.judge(x, members[0].settings.link)
-    return score, losses
-
-
-def _gains_enough(trials: Trials, losses: Array | None, others: Array | None) -> bool:
-    """Return whether one mean is clearly ahead of another; not where the measure has no losses of entries."""
-    if losses is None or others is None:
-        return False
-    gain, _ = mean_difference(others, losses, trials.weights)
-    least = MIN_GAIN_OF_A_FIT * float(np.average(others, weights=trials.weights))
-    return gain > least and clearly_less(losses, others, trials.weights)
-
-
-def _score_higher_ranks(trials: Trials, members: list[Candidate], most: int) -> list[Candidate]:
-    """Score models of higher and higher rank until there are enough; fewer where the search must end."""
-    specs = [each.settings for each in members]
-    found = []
-    for spec in _higher_rank_specs(specs, most - len(specs), trials.folds[0].train.shape):
-        try:
-            tried = trials.score(spec)
-        except SearchEndedError:
-            break
-        if tried in members or tried in found:
-            break  # no higher rank: further fits differ by their random start alone
-        found.append(tried)
-    return found
-
-
-def _higher_rank_specs(specs: list[ModelSpec], n: int, shape: tuple[int, int]) -> list[ModelSpec]:
-    """Return ``n`` models like the first with twice, four times, ... the highest rank, at most the smaller side."""
-    widest = max(spec.rank for spec in specs)
-    most = max(widest, min(shape))
-    return [replace(specs[0], rank=min(widest * 2**i, most)) for i in range(1, n + 1)]
+def member_weights(search: Search | None, n: int) -> list[float]:
+    """Return the relative weights of the first ``n`` members."""
+    if search is None or search.stack is None:
+        return [1.0] * n
+    return list(search.stack.weights[:n])

@@ -31,7 +31,7 @@ from tribit.model.factors import Factors
 from tribit.model.risks import Missingness
 from tribit.model.spec import ModelSpec
 from tribit.selection.folds import PENALTIES, Fold
-from tribit.selection.record import Average, Candidate
+from tribit.selection.record import Candidate, Stack
 from tribit.selection.space import single_label
 from tribit.selection.stages import FACTOR_DOUBLINGS, FACTOR_STEP, LineSearches, largest_penalty_of
 from tribit.selection.trials import Options, Trials, fit_from
@@ -248,8 +248,8 @@ def multiply_penalties(settings: ModelSpec, names: Iterable[str], factor: float)
     return replace(settings, **{name: factor * each for name, each in values.items() if each})
 
 
-def scale_average(average: Average, chosen: Candidate, best: Candidate) -> Average:
-    """Return an average with its penalties multiplied by those of the best candidate over the chosen one."""
+def scale_stack(stack: Stack, chosen: Candidate, best: Candidate) -> Stack:
+    """Return a stack with its penalties multiplied by those of the best candidate over the chosen one."""
     before, after = chosen.settings, best.settings
     factors = {
         name: getattr(after, name) / getattr(before, name)
@@ -262,5 +262,5 @@ def scale_average(average: Average, chosen: Candidate, best: Candidate) -> Avera
             settings = multiply_penalties(settings, (name,), factor)
         return settings
 
-    members = tuple(replace(each, settings=multiply(each.settings)) for each in average.members)
-    return replace(average, members=members)
+    members = tuple(replace(each, settings=multiply(each.settings)) for each in stack.members)
+    return replace(stack, members=members)

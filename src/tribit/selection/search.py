@@ -15,7 +15,7 @@ from tribit.errors import warn
 from tribit.model.factors import Factors
 from tribit.model.spec import ModelSpec
 from tribit.progress import candidates_bar
-from tribit.selection.folds import Fold, make_folds
+from tribit.selection.folds import Fold, make_folds, n_first_folds
 from tribit.selection.mixtures import Mixtures
 from tribit.selection.positive_only import (
     PositiveFactors,
@@ -24,18 +24,20 @@ from tribit.selection.positive_only import (
     PositiveRanks,
     Regression,
 )
-from tribit.selection.record import DONE, Average, Candidate, HeldOut, Search
-from tribit.selection.refit import choose_average
+from tribit.selection.record import DONE, Candidate, HeldOut, Search, Stack
 from tribit.selection.row_subsample import (
     FullDataTrials,
     RowSubsample,
     penalty_share,
     row_subsample,
-    scale_average,
+    scale_stack,
     search_full_data_penalty,
 )
+from tribit.selection.significance import one_sided
 from tribit.selection.space import NOTHING_FREE, SearchSpace
+from tribit.selection.stacking import fit_weights, select_members
 from tribit.selection.stages import (
+    EntryPower,
     FactorPenalty,
     Found,
     HigherRankWithFeatures,
@@ -54,8 +56,9 @@ from tribit.solvers.loop import INTERRUPTED
 STAGES: list[Stage] = [
     InterceptPenalty(),
     FactorPenalty(),
-    ImplicitFeatures(),
+    EntryPower(),
     Ranks(),
+    ImplicitFeatures(),
     SideFeaturePenalty(),
     HigherRankWithFeatures(),
     Mixtures(),
@@ -195,27 +198,52 @@ def _remaining_time(max_time: float | None, began: float) -> float | None:
     return max(float(max_time) - (time.perf_counter() - began), 1e-6)
 
 
+#: Candidates that are fitted on every fold, chosen on the first folds: the members of a stack are among them.
+N_FINALISTS = 6
+#: Gain of the log-likelihood on the first folds for which a candidate is one of them, in nats.
+FINALIST_GAIN = 1.0
+#: Share of the best score within which the best candidate of a family is one of them.
+FINALIST_WITHIN = 0.03
+#: Least share of a member of a stack.
+MIN_SHARE = 0.03
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """The result of a run: the chosen candidate, the stack that is used in its place, and held-out entries."""
+
+    best: Candidate | None = None
+    stack: Stack | None = None
+    held_out: HeldOut | None = None
+    held_out_biases: HeldOut | None = None
+
+
 class _Run:
-    """A search on folds of all observed entries."""
+    """A search on folds of all observed entries: stages on the first ones, then the finalists on every fold."""
 
     def __init__(
         self, space: SearchSpace, folds: list[Fold], options: Options, **limits: Any
     ) -> None:
         criterion = space.criterion
-        self.space, self.folds, self.options = space, folds, options
+        self.space, self.options = space, options
         self.common = {
             "scoring": criterion.scoring,
             "calibration": criterion.calibration,
             "eligible": space.allows,
             **limits,
         }
+        n_first = len(folds) if space.label else n_first_folds(folds)
+        self.folds, self.further = folds[:n_first], folds[n_first:]
         trials: type[Trials] = PositiveOnlyTrials if space.label else Trials
-        self.trials = trials(folds, options, **self.common)
+        self.trials = trials(self.folds, options, **self.common)
+        #: Trials on every fold, once there are finalists.
+        self.finals: Trials = self.trials
 
     @property
     def candidates(self) -> list[Candidate]:
-        """All candidates, in their order."""
-        return self.trials.candidates
+        """All candidates, in their order; finalists with their scores on every fold."""
+        finals = {id(each.settings): each for each in self.finals.candidates}
+        return [finals.get(id(each.settings), each) for each in self.trials.candidates]
 
     @property
     def ends(self) -> dict[str, Factors]:
@@ -225,23 +253,24 @@ class _Run:
     def search(self, density: float) -> Search:
         """Run the stages and return the record, with the choice and its held-out entries for calibration."""
         reason = self._stop_reason()
-        best, average, held_out = self.choose(is_complete=reason != INTERRUPTED)
+        found = self.choose(is_complete=reason != INTERRUPTED)
         criterion, added = self.space.criterion, self.trials.regression
+        has_held_out = found.best is not None and found.held_out is not None
         return Search(
             tuple(self.candidates),
-            best,
+            found.best,
             criterion.scoring,
             criterion.target,
-            n_held_out=sum(fold.held_out.n_observed for fold in self.folds),
-            n_folds=len(self.folds),
+            n_held_out=sum(fold.held_out.n_observed for fold in self.finals.folds),
+            n_folds=len(self.finals.folds),
             seconds=None,
             stop_reason=reason,
             density=density,
             ends=self.ends,
-            held_out=held_out,
-            held_out_biases=self.held_out_biases(),
-            at_risk=None if best is None or held_out is None else self.trials.at_risk(best),
-            average=average,
+            held_out=found.held_out,
+            held_out_biases=found.held_out_biases,
+            at_risk=self.trials.at_risk(found.best) if found.best and has_held_out else None,
+            stack=found.stack,
             calibrated=self.trials.calibrates,
             meaning=self.space.meaning,
             regression=None if added is None else added.weight,
@@ -268,30 +297,89 @@ class _Run:
         for stage in STAGES:
             if stage.applies(self.space, found):
                 found = stage.run(lines, found)
+        if not self.space.label:
+            self._score_finalists()
         return found.notes
+
+    def _score_finalists(self) -> None:
+        """Fit the finalists on the further folds too."""
+        if self.further and self.trials.choice is not None:
+            self.finals = self.trials.with_folds(self.further, self._finalists())
+
+    def _finalists(self) -> list[Candidate]:
+        """Return the best candidate, those that a stack on the first folds would take, and the best of each family."""
+        trials, best = self.trials, self.trials.choice
+        assert best is not None
+        eligible = trials.eligible_candidates
+        chosen = [
+            eligible[place]
+            for place in select_members(
+                np.array([trials.scores[each] for each in eligible]),
+                trials.labels,
+                trials.weights,
+                best.settings.link,
+                most=N_FINALISTS,
+                first=eligible.index(best),
+                min_gain=FINALIST_GAIN,
+            )
+        ]
+        firsts: dict[str, Candidate] = {}
+        for each in sorted(eligible, key=lambda each: each.score):
+            firsts.setdefault(each.settings.family, each)
+        near = best.score * (1.0 + FINALIST_WITHIN)
+        chosen += [
+            each for each in firsts.values() if each.score <= near or not each.settings.rank
+        ]
+        return [each for each in trials.candidates if each in chosen]
+
+    def choose(self, *, is_complete: bool) -> _Outcome:
+        """Return the best candidate, the stack to use instead, and the held-out entries for calibration."""
+        space, trials = self.space, self.finals
+        best = trials.choice
+        if best is None:
+            return _Outcome()
+        biases = self.held_out_biases()
+        # Where the user says how likes are observed, what was observed cannot calibrate the probabilities of likes.
+        if space.label and space.base.has_unbounded_risk:
+            return _Outcome(best, held_out_biases=biases)
+        if is_complete and not space.label:
+            stack = stack_of(trials, best, space.criterion.members)
+            if stack is not None:
+                held_out = (stack.mean_scores(len(stack.members)), trials.labels, trials.weights)
+                return _Outcome(stack.members[0], stack, held_out, biases)
+        return _Outcome(best, None, trials.calibration_entries(best), biases)
 
     def held_out_biases(self) -> HeldOut | None:
         """Return the held-out entries under the best candidate with biases alone; None if there is none."""
-        found = [each for each in self.trials.candidates if not each.settings.rank]
+        found = [each for each in self.finals.candidates if not each.settings.rank]
         best = min(found, key=lambda each: each.score, default=None)
-        return None if best is None else self.trials.held_out_entries(best)
+        return None if best is None else self.finals.held_out_entries(best)
 
-    def choose(
-        self, *, is_complete: bool
-    ) -> tuple[Candidate | None, Average | None, HeldOut | None]:
-        """Return the best candidate, the average to use instead, and the held-out entries for calibration."""
-        space, best = self.space, self.trials.choice
-        if best is None:
-            return None, None, None
-        average = None
-        if is_complete and not space.label:
-            n_fits, is_free = space.criterion.n_fits, "rank" in space.free
-            average = choose_average(self.trials, best, n_fits, rank_is_free=is_free)
-        # Where the user says how likes are observed, what was observed cannot calibrate the probabilities of likes.
-        if space.label and space.base.has_unbounded_risk:
-            return best, average, None
-        members = (best,) if average is None else average.members
-        return best, average, self.trials.calibration_entries(members)
+
+def stack_of(trials: Trials, best: Candidate, most: int) -> Stack | None:
+    """Return the stack of the candidates on the folds of some trials; None where the best alone is no worse."""
+    eligible = trials.eligible_candidates
+    if most == 1 or one_sided(trials.labels):
+        return None
+    x, link = np.array([trials.scores[each] for each in eligible]), best.settings.link
+    entries = trials.labels, trials.weights, link
+    chosen = select_members(x, *entries, most=most, first=eligible.index(best))
+    shares = fit_weights(x[chosen], *entries).shares
+    kept = [k for k in np.argsort(-shares, kind="stable") if shares[k] >= MIN_SHARE]
+    members = [chosen[k] for k in kept]
+    if len(members) < 2:
+        return None
+    weights = fit_weights(x[members], *entries).shares
+    score, _ = trials.judge(weights @ x[members], link)
+    if score >= best.score or not np.all(weights > 0.0):
+        return None
+    return Stack(
+        tuple(eligible[place] for place in members),
+        tuple(map(float, weights)),
+        score,
+        tuple(eligible[place].score for place in members),
+        x[members],
+    )
 
 
 class _SubsampleRun(_Run):
@@ -326,7 +414,7 @@ class _SubsampleRun(_Run):
 
     def run_stages(self) -> tuple[str, ...]:
         """Run the stages on the subsample, then search the penalties of the chosen candidate on the full data."""
-        notes, best = super().run_stages(), self.trials.choice
+        notes, best = super().run_stages(), super().choose(is_complete=True).best
         if best is not None:
             most = self.common["most"]
             left = None if most is None else most - len(self.trials.candidates)
@@ -338,15 +426,14 @@ class _SubsampleRun(_Run):
     def held_out_biases(self) -> None:
         """Return None: biases alone are not fitted to the full data."""
 
-    def choose(
-        self, *, is_complete: bool
-    ) -> tuple[Candidate | None, Average | None, HeldOut | None]:
+    def choose(self, *, is_complete: bool) -> _Outcome:
         """Return the choice at the penalties of the full data, where some were scored."""
-        best, average, held_out = super().choose(is_complete=is_complete)
+        outcome = super().choose(is_complete=is_complete)
+        best, stack = outcome.best, outcome.stack
         found = None if self.full is None else self.full.best
         if best is None or self.full is None or found is None:
-            return best, average, held_out
-        if average is None:
-            return found, None, self.full.calibration_entries((found,))
+            return outcome
+        if stack is None:
+            return _Outcome(found, None, self.full.calibration_entries(found))
         # The members were all judged on the subsample alone.
-        return found, scale_average(average, best, found), held_out
+        return replace(outcome, best=found, stack=scale_stack(stack, best, found))

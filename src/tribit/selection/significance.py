@@ -74,12 +74,6 @@ def cross_fitted_curve(
     return preferred_calibrator(calibration, link, x, labels, weights)[1]
 
 
-def clearly_less(losses: Array, others: Array, weights: Array) -> bool:
-    """Return whether the mean of losses is smaller than that of others, beyond the error of the difference."""
-    gain, error = mean_difference(others, losses, weights)
-    return is_clear(gain, error, losses.size, float(np.average(others, weights=weights)))
-
-
 def is_clear(gain: float, error: float, n: int, score: float) -> bool:
     """Return whether a mean gain over ``n`` entries is clearly above its error and worth a more complex model."""
     clearly = MIN_STANDARD_ERRORS + EXTRA_STANDARD_ERRORS / (1.0 + n / EXTRA_HALVED_AT)

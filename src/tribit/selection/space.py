@@ -49,6 +49,8 @@ FEATURE_PARAMETERS = (
 MIN_ENTRIES, MIN_ENTRIES_PER_LABEL = 100, 20
 #: Least number of entries of a label that was observed alone.
 MIN_ENTRIES_ALONE = 100
+#: Greatest number of members of a model, where the user names none: each costs a refit on all data.
+MAX_MEMBERS = 5
 #: Largest probability inside the balls of mixtures, where the user gave no radius.
 BALL_PROBABILITY = 0.99
 
@@ -67,8 +69,8 @@ class Criterion:
         The calibrator that probabilities will have.
     weights : callable or None
         Weights of held-out entries; None where every entry has the same.
-    n_fits : int or "auto"
-        Number of fits whose mean may be the model.
+    members : int
+        The greatest number of fits whose weighted mean is the model.
 
     Examples
     --------
@@ -81,7 +83,7 @@ class Criterion:
     target: str = "observed"
     calibration: str | None = None
     weights: Callable[[Observations], Array] | None = None
-    n_fits: Any = 1
+    members: int = 1
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,7 @@ class SearchSpace:
             parameters.target,
             None if _is_off(parameters) else parameters.calibration,
             None,
-            parameters.n_fits,
+            _most_members(parameters),
         )
         reason = None
         if _is_off(parameters) or (not free and not calibrates(parameters)):
@@ -292,6 +294,13 @@ def with_fitted_rho(
     if spec.uses_unobserved:
         warn_if_rho_unknown(observations, spec.rho)  # later the name is not seen any more
     return replace(spec, rho=rho)
+
+
+def _most_members(parameters: Any) -> int:
+    """Return the greatest number of members: one where the user gave the rank, which a stack would multiply."""
+    if not is_auto(parameters.members):
+        return int(parameters.members)
+    return MAX_MEMBERS if is_auto(parameters.rank) else 1
 
 
 def calibrates(parameters: Any) -> bool:

@@ -36,7 +36,7 @@ FIRST_RANK = 10
 #: Share of the score that a step must gain for a line search to go on.
 MIN_STEP_GAIN = 5e-4
 #: Share of the best score within which a family is refined further.
-REFINED_WITHIN = 0.01
+REFINED_WITHIN = 0.02
 #: Share of the best score by which a worse one ends a path; two worse ones in a row end it too.
 PATH_END_LOSS = 0.005
 
@@ -126,7 +126,7 @@ class LineSearches:
 
 #: Penalties of intercepts, from fully shrunk to nearly free, as multiples of four times the link's curvature at 0 (1
 #: for the logistic link): in such units they do not depend on the scale of X.
-INTERCEPT_WEIGHTS = (300.0, 30.0, 10.0, 3.0, 1.0, 0.3)
+INTERCEPT_WEIGHTS = (300.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
 #: Penalties of factors, as shares of the penalty at which they vanish.
 PENALTY_SHARES = (0.8, 0.6, 0.45, 0.33, 0.25, 0.18, 0.13, 0.09, 0.06, 0.04, 0.027, 0.018)
 #: Factor by which the rank grows beside implicit features, and the highest rank that is tried. On each of the splits 10
@@ -136,14 +136,14 @@ RANK_FACTOR, MAX_RANK = 4, 80
 #: Singular value, as a share of the largest, above which a latent factor is in use.
 MIN_SINGULAR_SHARE = 0.02
 MIN_FACTOR_GAIN = 3e-3  #: share of the score that factors must gain for other ranks to be tried
-#: Share of the score that implicit features must gain for other ranks without them not to be tried: these gained up to
-#: .009 on MovieLens-100k (splits 10 to 14) and on simulated tables, beside gains of .04 to .06 by features.
-DECISIVE_FEATURE_GAIN = 0.02
+#: Powers of the number of entries in the penalty, in the order in which they are tried.
+L2_POWERS = (0.5, 1.0)
 #: Penalties that are tried with a lower rank, as shares of the best at the higher one.
 LOW_RANK_PENALTY_SHARES = (0.6, 0.4, 0.27, 0.18, 0.12)
 LOW_RANKS = (5, 2, 1)  #: the lower ranks
-#: First penalties of the factors and of the implicit features, as multiples of the best ``l2`` without features.
-IMPLICIT_STARTS = ((1.0, 5.0), (1.5, 2.5))
+#: First penalties of the factors and of the implicit features, as multiples of the best ``l2`` without features: strong
+#: features beside weak factors, or the reverse.
+IMPLICIT_STARTS = ((1.0, 10.0), (1.5, 2.5))
 #: Factors by which a line search changes the penalty of the features and that of the factors.
 IMPLICIT_STEP, FACTOR_STEP = 1.8, 1.4
 #: How often the step in the penalty of the factors is doubled, in logarithms: where features explain nearly everything
@@ -163,6 +163,8 @@ class Found:
         The best of the main effects alone.
     factors : Candidate or None
         The best with plain factors, or of positive-only data with any.
+    wide : Candidate or None
+        The best with plain factors of the first rank or a higher one.
     featured : Candidate or None
         The best with implicit features; the plain one where they were not tried or are no better.
     sided : Candidate or None
@@ -175,6 +177,7 @@ class Found:
 
     intercepts: Candidate | None = None
     factors: Candidate | None = None
+    wide: Candidate | None = None
     featured: Candidate | None = None
     sided: Candidate | None = None
     penalty: float = 0.0
@@ -266,6 +269,37 @@ class FactorPenalty(Stage):
         return largest_penalty_of(fold.train, lines.base.link, end) / fold.penalty_share
 
 
+class EntryPower(Stage):
+    """The power of the number of entries in the penalty of a row or column."""
+
+    def applies(self, space: SearchSpace, found: Found) -> bool:
+        """Return whether there are factors with a penalty."""
+        best = found.factors
+        return (
+            not space.label
+            and "l2_power" in space.free
+            and best is not None
+            and bool(best.settings.rank and best.settings.l2)
+        )
+
+    def run(self, lines: LineSearches, found: Found) -> Found:
+        """Return the best power."""
+        assert found.factors is not None
+        return replace(found, factors=choose_power(lines, found.factors))
+
+
+def choose_power(lines: LineSearches, best: Candidate) -> Candidate:
+    """Try powers of the number of entries, as long as that helps."""
+    if "l2_power" not in lines.free:
+        return best
+    for power in L2_POWERS:
+        tried = lines.trials.score(replace(best.settings, l2_power=power))
+        if tried.score >= best.score:
+            break
+        best = tried
+    return best
+
+
 class ImplicitFeatures(Stage):
     """Whether to use implicit features, and their penalties."""
 
@@ -282,21 +316,23 @@ class ImplicitFeatures(Stage):
         """Return the best penalties; the plain factors where features do not help."""
         plain, asked = found.factors, "implicit_features" not in lines.free
         assert plain is not None
-        tried: list[Candidate] = []
-        for start in IMPLICIT_STARTS:
-            tried.append(lines.trials.score(self._with_features(lines, plain.settings, *start)))
-            if tried[-1].score < plain.score:
-                break
-            if tried[-1].score > plain.score * (1.0 + REFINED_WITHIN) and not asked:
-                return replace(found, featured=plain)
+        settings = (found.wide or plain).settings
+        if "rank" in lines.free:
+            settings = replace(settings, rank=min(settings.rank, FIRST_RANK))
+        tried = [
+            lines.trials.score(self._with_features(lines, settings, *start))
+            for start in IMPLICIT_STARTS
+        ]
         best = first = min(tried, key=lambda candidate: candidate.score)
-        if first.score >= plain.score and not asked:
+        if first.score > plain.score * (1.0 + REFINED_WITHIN) and not asked:
             return replace(found, featured=plain)
         best = lines.refine(best, "l2_implicit", IMPLICIT_STEP)
         best = lines.refine(best, "l2", FACTOR_STEP, FACTOR_DOUBLINGS)
         if best is not first:
             best = lines.refine(best, "l2_implicit", IMPLICIT_STEP**0.5)
             best = lines.refine(best, "l2", FACTOR_STEP**0.5)
+        if not best.settings.l2_power:
+            best = choose_power(lines, best)
         return replace(found, featured=self._activity(lines, best))
 
     def _activity(self, lines: LineSearches, best: Candidate) -> Candidate:
@@ -309,9 +345,6 @@ class ImplicitFeatures(Stage):
             tried = lines.trials.score(replace(best.settings, activity_floor=floor))
             if lines.trials.ahead(tried, best):
                 best = tried
-        # Held-out entries have rows of the present lengths: the floor for shorter rows is kept unless it is clearly
-        # worse.
-        lines.trials.preferred[best.settings.family] = best
         return best
 
     def _with_features(
@@ -328,25 +361,22 @@ class Ranks(Stage):
     """The rank of plain factors: higher ones, and far lower ones that are shrunk less."""
 
     def applies(self, space: SearchSpace, found: Found) -> bool:
-        """Return whether factors improve the score, and implicit features do not improve it much more."""
-        first, plain, featured = found.factors, found.intercepts, found.featured
+        """Return whether factors improve the score."""
+        first, plain = found.factors, found.intercepts
         if space.label or first is None or plain is None or "rank" not in space.free:
             return False
-        decided = featured is not None and featured.score < first.score * (
-            1.0 - DECISIVE_FEATURE_GAIN
-        )
         # Where factors gain next to nothing, a higher rank gains no more.
-        return not decided and first.score < plain.score * (1.0 - MIN_FACTOR_GAIN)
+        return first.score < plain.score * (1.0 - MIN_FACTOR_GAIN)
 
     def run(self, lines: LineSearches, found: Found) -> Found:
         """Return the best rank."""
         first = found.factors
         assert first is not None
-        best = self._raise_rank(lines, first, first)
+        best = self._raise_rank(lines, first)
         if best is not first:
             # The penalty was found at too low a rank; where it becomes smaller more latent factors may be in use.
-            best = self._raise_rank(lines, lines.refine(best, "l2", FACTOR_STEP), first)
-        return replace(found, factors=self._lower_rank(lines, best))
+            best = self._raise_rank(lines, lines.refine(best, "l2", FACTOR_STEP))
+        return replace(found, factors=self._lower_rank(lines, best), wide=best)
 
     def _lower_rank(self, lines: LineSearches, best: Candidate) -> Candidate:
         """Try low ranks with a smaller penalty: the penalty needed at high rank over-shrinks a table of low rank."""
@@ -360,27 +390,16 @@ class Ranks(Stage):
         if not firsts:
             return best
         narrow = min(firsts, key=lambda candidate: candidate.score)
-        if narrow.score > best.score * (1.0 + PATH_END_LOSS):
+        if narrow.score > best.score * (1.0 + REFINED_WITHIN):
             return best
         found = lines.path(
             [share * l2 for share in shares], lambda l2: replace(narrow.settings, l2=l2)
         )
-        return found if lines.trials.ahead(found, best) else best
+        return min(found, best, key=lambda candidate: candidate.score)
 
-    def _raise_rank(self, lines: LineSearches, best: Candidate, first: Candidate) -> Candidate:
-        """Double the rank while all latent factors are in use and more of them help.
-
-        Where twice the rank helps, four times is taken unless it is clearly worse
-        (:class:`HigherRankWithFeatures`).
-        """
-        while (wider := higher_rank(lines, best, 2)) is not None:
-            doubtful = best is first or wider.settings.rank > RANK_FACTOR * first.settings.rank
-            if (
-                not lines.trials.ahead(wider, best)
-                if doubtful
-                else lines.trials.behind(wider, best)
-            ):
-                break
+    def _raise_rank(self, lines: LineSearches, best: Candidate) -> Candidate:
+        """Double the rank while all latent factors are in use and more of them help."""
+        while (wider := higher_rank(lines, best, 2)) is not None and wider.score < best.score:
             best = wider
         return best
 
@@ -412,27 +431,26 @@ class SideFeaturePenalty(Stage):
 
 
 class HigherRankWithFeatures(Stage):
-    """Four times the rank beside implicit features, last and once.
+    """Four times the rank beside implicit features.
 
-    A ridge penalty on both factors is a trace norm, under which too high a rank does no harm but cost. The penalties
-    were chosen at a low rank on the same held-out entries, which favours low ranks.
+    A ridge penalty on both factors is a trace norm, under which too high a rank does no harm but cost.
     """
 
     def applies(self, space: SearchSpace, found: Found) -> bool:
-        """Return whether the model has implicit features."""
-        best = found.sided or found.best
+        """Return whether a model with implicit features was found."""
+        best = found.sided or found.featured
         if space.label or best is None:
             return False
         return best.settings.implicit_features and "rank" in space.free
 
     def run(self, lines: LineSearches, found: Found) -> Found:
-        """Prefer the higher rank unless it is clearly worse."""
-        best = found.sided or found.best
+        """Return the better rank."""
+        best = found.sided or found.featured
         assert best is not None
         wider = higher_rank(lines, best, RANK_FACTOR)
-        if wider is not None and not lines.trials.behind(wider, best):
-            lines.trials.preferred[wider.settings.family] = wider
-        return found
+        if wider is None or wider.score >= best.score:
+            return found
+        return replace(found, sided=wider) if found.sided else replace(found, featured=wider)
 
 
 def higher_rank(lines: LineSearches, best: Candidate, factor: int) -> Candidate | None:

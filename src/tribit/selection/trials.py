@@ -22,15 +22,11 @@ from tribit.model.factors import Factors
 from tribit.model.horizon import AtRisk
 from tribit.model.links import Link
 from tribit.model.spec import ModelSpec
-from tribit.selection.folds import SINGLE_FOLD_ENTRIES, Fold, spec_for_fold
+from tribit.selection.folds import TENTHS_FROM, Fold, spec_for_fold
 from tribit.selection.problem import Problem, make_problem, warm_start
 from tribit.selection.record import AddedRegression, Candidate, HeldOut
-from tribit.selection.significance import (
-    clearly_less,
-    cross_fitted_curve,
-    mean_difference,
-    one_sided,
-)
+from tribit.selection.significance import cross_fitted_curve, one_sided
+from tribit.selection.stacking import MIN_GAIN_IN_NATS
 from tribit.solvers import (
     LBFGS,
     AugmentedLagrangian,
@@ -98,11 +94,8 @@ class Trials:
         self.candidates: list[Candidate] = []
         self.labels = np.concatenate([fold.held_out.labels for fold in folds])
         self.weights = np.concatenate([fold.weights for fold in folds])
-        #: Candidate that a stage prefers to the smallest score of its family.
-        self.preferred: dict[str, Candidate] = {}
-        #: ``x`` of the held-out entries for each candidate, and their losses where the measure is a mean of losses.
+        #: ``x`` of the held-out entries for each candidate.
         self.scores: dict[Candidate, Array] = {}
-        self.losses: dict[Candidate, Array | None] = {}
 
     @property
     def best(self) -> Candidate | None:
@@ -110,48 +103,37 @@ class Trials:
 
         Of equal ones it is the first, which is the simpler.
         """
-        allowed = (c for c in self.candidates if self.eligible(c.settings))
-        return min(allowed, key=lambda candidate: candidate.score, default=None)
+        return min(self.eligible_candidates, key=lambda candidate: candidate.score, default=None)
+
+    @property
+    def eligible_candidates(self) -> list[Candidate]:
+        """The candidates that keep the user's own values."""
+        return [each for each in self.candidates if self.eligible(each.settings)]
 
     @property
     def choice(self) -> Candidate | None:
-        """The best candidate of the simplest family that no more complex one clearly beats.
-
-        Families that were tried later are more complex. They must win by 0.5 to 2 standard errors of the paired
-        difference: more on few held-out entries.
-        """
-        families: dict[str, Candidate] = {}
-        for candidate in self.candidates:
+        """The best candidate of the simplest family that no more complex one beats (:meth:`ahead`)."""
+        families: dict[str, Candidate] = {}  # those that were tried later are more complex
+        for candidate in self.eligible_candidates:
             family = candidate.settings.family
-            if self.eligible(candidate.settings) and (
-                family not in families or candidate.score < families[family].score
-            ):
+            if family not in families or candidate.score < families[family].score:
                 families[family] = candidate
         chosen: Candidate | None = None
-        for family, smallest in families.items():
-            candidate = self.preferred.get(family, smallest)
+        for candidate in families.values():
             if chosen is None or self.ahead(candidate, chosen):
                 chosen = candidate
         return chosen
 
     def ahead(self, rich: Candidate, simple: Candidate) -> bool:
-        """Return whether the held-out entries clearly prefer the first to the second."""
-        losses, others = self.losses[rich], self.losses[simple]
-        if losses is None or others is None:  # no loss of single entries
+        """Return whether the held-out entries prefer a more complex model to a simpler one by a few nats."""
+        if self.scoring != "log_loss":
             return rich.score < simple.score
-        return clearly_less(losses, others, self.weights)
+        size = float(np.sum(self.weights)) ** 2 / float(np.sum(self.weights**2))
+        return (simple.score - rich.score) * size > MIN_GAIN_IN_NATS
 
-    def behind(self, rich: Candidate, simple: Candidate) -> bool:
-        """Return whether the first is worse than the second by more than a standard error of the difference."""
-        losses, others = self.losses[rich], self.losses[simple]
-        if losses is None or others is None:
-            return rich.score > simple.score
-        loss, error = mean_difference(losses, others, self.weights)
-        return loss > error
-
-    def calibration_entries(self, members: Sequence[Candidate]) -> HeldOut:
-        """Return the held-out scores, labels and weights on which the mean of some candidates is calibrated."""
-        return self.mean_scores(members), self.labels, self.weights
+    def calibration_entries(self, best: Candidate) -> HeldOut:
+        """Return the held-out scores, labels and weights on which a candidate is calibrated."""
+        return self.held_out_entries(best)
 
     def held_out_entries(self, candidate: Candidate) -> HeldOut:
         """Return the held-out scores of a candidate, labels and weights."""
@@ -160,10 +142,6 @@ class Trials:
     def at_risk(self, best: Candidate) -> AtRisk | None:  # noqa: ARG002
         """Return None: likes and dislikes say nothing of the cells that will be observed."""
         return None
-
-    def mean_scores(self, members: Sequence[Candidate]) -> Array:
-        """Return the mean of the members' ``x`` at the held-out entries."""
-        return np.asarray(np.mean([self.scores[each] for each in members], axis=0))
 
     def find(self, settings: ModelSpec) -> Candidate | None:
         """Return the candidate with these settings, if it was tried; numbers that differ by rounding are the same."""
@@ -205,12 +183,36 @@ class Trials:
             raise SearchEndedError(INTERRUPTED)
         return candidate
 
+    def with_folds(self, folds: list[Fold], finalists: Sequence[Candidate]) -> Trials:
+        """Return trials of some candidates on these folds and on further ones, where their fits start anew."""
+        limits = {"most": None, "deadline": self.deadline}
+        common = {
+            "scoring": self.scoring,
+            "calibration": self.calibration,
+            "eligible": self.eligible,
+            **limits,
+        }
+        further = Trials(folds, self.options, **common)
+        further.needs_candidate = False
+        whole = Trials([*self.folds, *folds], self.options, **common)
+        for first in finalists:
+            more = further.score(first.settings)
+            x = np.concatenate([self.scores[first], further.scores[more]])
+            seconds = (first.seconds or 0.0) + (more.seconds or 0.0)
+            n_iter = first.n_iter + more.n_iter
+            found = Candidate(
+                first.settings, *whole.judge(x, first.settings.link), seconds, n_iter
+            )
+            whole.candidates.append(found)
+            whole.scores[found] = x
+        return whole
+
     def early_stopping_fold(self, fold: Fold) -> Fold | None:
         """Return the fold for early stopping on its held-out entries; None for a fit to convergence.
 
         Early stopping is for large tables, where it saves time and the validation loss has little noise.
         """
-        return fold if fold.train.n_observed >= SINGLE_FOLD_ENTRIES else None
+        return fold if fold.train.n_observed >= TENTHS_FROM else None
 
     @property
     def calibrates(self) -> bool:
@@ -223,8 +225,8 @@ class Trials:
         measure, x = SCORINGS[self.scoring], self.scores[candidate]
         return measure(candidate.settings.link, x, self.labels, self.weights)
 
-    def judge(self, x: Array, link: Link) -> tuple[float, tuple[float, ...], Array | None]:
-        """Return the measure of held-out scores, in all and in each fold, and the losses of single entries.
+    def judge(self, x: Array, link: Link) -> tuple[float, tuple[float, ...]]:
+        """Return the measure of held-out scores, in all and in each fold.
 
         They are calibrated as the model will be, by calibrators that have not seen the entry.
         """
@@ -233,7 +235,6 @@ class Trials:
         ends = np.cumsum([fold.held_out.n_observed for fold in self.folds])[:-1]
         parts = [np.split(each, ends) for each in (x, self.labels, self.weights)]
         if losses is None:
-            found = None
             scores = [measure(curve, *part) for part in zip(*parts, strict=True)]
         else:
             found = losses(curve, x, self.labels)
@@ -242,23 +243,22 @@ class Trials:
                 for part, weights in zip(np.split(found, ends), parts[2], strict=True)
             ]
         weights = [float(np.sum(part)) for part in parts[2]]
-        return float(np.average(scores, weights=weights)), tuple(scores), found
+        return float(np.average(scores, weights=weights)), tuple(scores)
 
     def _measure(
         self, settings: ModelSpec, found: list[Factors]
     ) -> tuple[float, tuple[float, ...], Any]:
-        """Return the measure of fits, one for each fold: in all, in each fold, and the scores and losses to keep."""
+        """Return the measure of fits, one for each fold: in all, in each fold, and the scores to keep."""
         x = np.concatenate(
             [
                 factors.at(fold.held_out.rows, fold.held_out.columns)
                 for fold, factors in zip(self.folds, found, strict=True)
             ]
         )
-        total, scores, losses = self.judge(x, settings.link)
-        return total, scores, (x, losses)
+        return *self.judge(x, settings.link), x
 
     def _keep(self, candidate: Candidate, kept: Any) -> None:
-        self.scores[candidate], self.losses[candidate] = kept
+        self.scores[candidate] = kept
 
     def _time_left(self) -> float | None:
         """Return the seconds that a fit may take: no limit for the first candidate."""

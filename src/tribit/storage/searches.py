@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from tribit.errors import InvalidInputError, Message, with_mentions
 from tribit.model.spec import ModelSpec
-from tribit.selection.record import Average, Candidate, Search
+from tribit.selection.record import Candidate, Search, Stack
 from tribit.storage.file_format import (
     COUNT,
     DAMAGE_ERRORS,
     NUMBER,
+    POSITIVE,
     SWITCH,
     TEXT,
     Field,
@@ -39,6 +40,10 @@ _NUMBERS = Field(
 _PLACES = Field(
     "a list of two whole numbers or more",
     lambda value: type(value) is list and len(value) > 1 and all(map(COUNT.holds, value)),
+)
+_SHARES = Field(
+    "a list of positive numbers",
+    lambda value: type(value) is list and all(map(POSITIVE.holds, value)),
 )
 #: Fields of a candidate; its settings are a ModelSpec.
 CANDIDATE = {
@@ -64,16 +69,20 @@ RECORD = {
     **TEXTS,
     "candidates": _LIST,
     "best": COUNT.or_none(),
-    "average": _PLACES.or_none(),
+    "stack": _PLACES.or_none(),
 }
-AVERAGE = {"average_score": NUMBER.or_none(), "average_best_score": NUMBER.or_none()}
+STACK = {
+    "stack_weights": _SHARES.or_none(),
+    "stack_score": NUMBER.or_none(),
+    "stack_alone": _NUMBERS.or_none(),
+}
 
 
 def packed_search(search: Search) -> NDArray[np.uint8]:
     """Return the record as bytes."""
-    average = search.average
+    stack = search.stack
     candidates = list(search.candidates)
-    for more in (search.best, *(() if average is None else average.members)):
+    for more in (search.best, *(() if stack is None else stack.members)):
         if more is not None and not any(more is each for each in candidates):
             candidates.append(more)
 
@@ -85,9 +94,10 @@ def packed_search(search: Search) -> NDArray[np.uint8]:
         **{name: with_mentions(getattr(search, name)) for name in TEXTS},
         "candidates": [_candidate_record(each) for each in candidates],
         "best": None if search.best is None else place(search.best),
-        "average": None if average is None else [place(each) for each in average.members],
-        "average_score": None if average is None else average.score,
-        "average_best_score": None if average is None else average.best_score,
+        "stack": None if stack is None else [place(each) for each in stack.members],
+        "stack_weights": None if stack is None else list(stack.weights),
+        "stack_score": None if stack is None else _json_score(stack.score),
+        "stack_alone": None if stack is None else [_json_score(each) for each in stack.alone],
     }
     return np.frombuffer(json.dumps(record).encode(), dtype=np.uint8)
 
@@ -114,17 +124,24 @@ def unpacked_search(packed: bytes) -> Search:
     record = parsed_json(packed)
     if not isinstance(record, dict):
         raise ValueError("search must be an object")
-    check_fields(record, {**RECORD, **AVERAGE})
+    check_fields(record, {**RECORD, **STACK})
     candidates = tuple(_candidate(each) for each in record["candidates"])
-    average = None
-    if record["average"] is not None:
-        check_fields({name: record[name] for name in AVERAGE}, dict.fromkeys(AVERAGE, NUMBER))
-        members = tuple(candidates[place] for place in record["average"])
-        average = Average(members, record["average_score"], record["average_best_score"])
+    stack = None
+    if record["stack"] is not None:
+        stack = _stack(record, tuple(candidates[place] for place in record["stack"]))
     fields: dict[str, Any] = {name: record[name] for name in PLAIN}
     fields |= {name: Message(record[name]) for name in TEXTS}
     best = None if record["best"] is None else candidates[record["best"]]
-    return Search(candidates, best, seconds=None, average=average, **fields)
+    return Search(candidates, best, seconds=None, stack=stack, **fields)
+
+
+def _stack(record: Mapping[str, Any], members: tuple[Candidate, ...]) -> Stack:
+    weights, alone = record["stack_weights"], record["stack_alone"]
+    if weights is None or alone is None or not len(weights) == len(alone) == len(members):
+        raise ValueError("stack_weights and stack_alone must have a number for each member")
+    return Stack(
+        members, tuple(weights), _score(record["stack_score"]), tuple(map(_score, alone))
+    )
 
 
 def _candidate_record(candidate: Candidate) -> dict[str, Any]:

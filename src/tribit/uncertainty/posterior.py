@@ -428,7 +428,7 @@ def laplace(model: HasFitted | Fitted, X: object) -> Posterior:
     ----------
     model : BinaryMatrixCompletion or Fitted
         A fitted model. Its ridge (``l2 > 0``) or its ball is the prior, which rows without entries need. For an average
-        of several fits (``n_fits``) the posterior is that of the first fit, centred there. The one intercept ``b`` and
+        of several fits (``members``) the posterior is that of the first fit, centred there. The one intercept ``b`` and
         the terms of implicit features are fixed.
     X : Observations, sparse matrix or array
         The entries of the fit, matched by id where both have ids.

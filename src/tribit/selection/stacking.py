@@ -1,0 +1,195 @@
+"""Stacking: non-negative weights of several fits that maximise the likelihood of held-out labels.
+
+    max over w >= 0, c   sum_t  a_t log P(label_t | w_1 x_1t + ... + w_m x_mt + c)
+
+over held-out entries t of weight ``a_t``, with ``x_it`` the score of the i-th candidate by a fit that has not seen the
+entry (Wolpert 1992, "Stacked generalization"; Breiman 1996, "Stacked regressions"). Model families err in different
+places: a few members are better than any of them, and the result depends less on the split than the choice of one.
+
+A sum of factor models is a factor model (:meth:`tribit.model.factors.Factors.mean_of`), so that everything after the
+fit works with a stack as with one fit. Members are added one by one as long as the log-likelihood gains a few nats
+(:data:`MIN_GAIN_IN_NATS`): each has a weight that is fitted to the same entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tribit.metrics.entries import Array, Labels
+from tribit.model.links import Link
+
+#: Gain of the log-likelihood, in nats, for which a further member or a more complex model family is worth its
+#: parameters: one nat each would be the optimism of the fit (Akaike 1974), the rest is that of choosing among many.
+MIN_GAIN_IN_NATS = 4.0
+#: Share of the loss that a further member must gain, as it costs a refit.
+MIN_RELATIVE_GAIN = 3e-4
+#: Candidates that are fitted beside the members so far, of those with the largest predicted gains.
+N_TRIED = 3
+#: Iterations of Newton's method, and the decrease of the mean loss below which it ends.
+MAX_ITERATIONS, TOLERANCE = 50, 1e-9
+#: Ridge of the normal equations, as a share of the largest curvature: members may be nearly equal.
+RIDGE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Weighting:
+    """Weights of candidates, the offset beside them, and the mean loss.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.model.links import Logistic
+    >>> from tribit.selection.stacking import fit_weights
+    >>> x = np.array([[2.0, -1.0, 1.0, -2.0], [0.5, 0.5, -1.0, 0.2]])
+    >>> fit_weights(x, np.array([1, 1, -1, -1]), np.ones(4), Logistic()).weights.round(2)
+    array([0.57, 0.  ])
+    """
+
+    weights: Array
+    offset: float
+    loss: float
+
+    @property
+    def shares(self) -> Array:
+        """The weights divided by their sum; equal ones where all are 0."""
+        total = float(self.weights.sum())
+        return self.weights / total if total else np.full(self.weights.size, 1 / self.weights.size)
+
+
+@dataclass(frozen=True, eq=False)
+class _Entries:
+    """Held-out entries: scores of candidates, labels, relative weights, and the size of a sample with even weights."""
+
+    x: Array
+    labels: Labels
+    weights: Array
+    link: Link
+
+    @property
+    def size(self) -> float:
+        """The number of entries of even weight with as much information."""
+        return float(1.0 / np.sum(self.weights**2))
+
+    def derivatives(self, z: Array) -> tuple[float, Array, Array]:
+        """Return the mean loss at scores, and its weighted first and second derivatives by entry."""
+        y = np.where(self.labels > 0, 1, -1).astype(np.int8)
+        parts = []
+        for function in (self.link.loss, self.link.first, self.link.second):
+            parts.append(np.where(y > 0, function(z, 1), function(z, -1)) * self.weights)
+        return float(parts[0].sum()), parts[1], parts[2]
+
+
+def fit_weights(
+    x: Array, labels: Labels, weights: NDArray[Any], link: Link, start: Array | None = None
+) -> Weighting:
+    """Return the weights of the candidates: the minimum over ``w >= 0`` and c, by Newton's method with an active set.
+
+    Parameters
+    ----------
+    x : array of shape (m, n)
+        Scores of m candidates at n held-out entries.
+    labels, weights : array of shape (n,)
+        The entries.
+    link : Link
+        The curve of the likelihood.
+    start : array of shape (m,), optional
+        First weights; equal ones with sum 1 by default.
+    """
+    entries = _Entries(np.asarray(x, dtype=np.float64), labels, weights / np.sum(weights), link)
+    m = len(entries.x)
+    design = np.vstack([entries.x, np.ones(labels.size)])
+    unknowns = np.append(np.full(m, 1.0 / m) if start is None else start, 0.0)
+    bounded = np.arange(m + 1) < m
+    loss, first, second = entries.derivatives(unknowns @ design)
+    for _ in range(MAX_ITERATIONS):
+        gradient = design @ first
+        free = ~(bounded & (unknowns <= 0.0) & (gradient >= 0.0))
+        curvature = (design[free] * second) @ design[free].T
+        curvature[np.diag_indices_from(curvature)] += RIDGE * float(np.trace(curvature))
+        step = np.zeros(m + 1)
+        step[free] = np.linalg.lstsq(curvature, -gradient[free], rcond=None)[0]
+        length, before = 1.0, loss
+        while length > 1e-6:
+            moved = np.where(
+                bounded, np.maximum(unknowns + length * step, 0.0), unknowns + length * step
+            )
+            found, *derivatives = entries.derivatives(moved @ design)
+            if found <= loss + 1e-4 * float(gradient @ (moved - unknowns)):
+                unknowns, loss, (first, second) = moved, found, derivatives
+                break
+            length /= 2.0
+        if before - loss < TOLERANCE:
+            break
+    return Weighting(unknowns[:m], float(unknowns[m]), loss)
+
+
+def select_members(
+    x: Array,
+    labels: Labels,
+    weights: NDArray[Any],
+    link: Link,
+    *,
+    most: int,
+    first: int | None = None,
+    min_gain: float = MIN_GAIN_IN_NATS,
+) -> list[int]:
+    """Return the places of the candidates to stack, in the order in which they were added: forward selection.
+
+    Parameters
+    ----------
+    x, labels, weights, link : array, array, array, Link
+        As for :func:`fit_weights`.
+    most : int
+        The greatest number of members.
+    first : int, optional
+        The first member; by default the one with the smallest loss.
+    min_gain : float
+        Gain of the log-likelihood that a further member needs, in nats.
+    """
+    entries = _Entries(np.asarray(x, dtype=np.float64), labels, weights / np.sum(weights), link)
+
+    def fitted(members: Sequence[int], start: Array | None = None) -> Weighting:
+        return fit_weights(entries.x[list(members)], labels, weights, link, start)
+
+    if first is None:
+        losses = [fitted([place]).loss for place in range(len(entries.x))]
+        first = int(np.argmin(losses))
+    chosen, found = [first], fitted([first])
+    while len(chosen) < most:
+        gains = _predicted_gains(entries, chosen, found)
+        tried = [place for place in np.argsort(-gains)[:N_TRIED] if gains[place] > 0.0]
+        if not tried:
+            break
+        start = np.append(found.weights, 0.0)
+        results = [fitted([*chosen, int(place)], start) for place in tried]
+        best = int(np.argmin([each.loss for each in results]))
+        gain = found.loss - results[best].loss
+        if gain < max(min_gain / entries.size, MIN_RELATIVE_GAIN * found.loss):
+            break
+        chosen, found = [*chosen, int(tried[best])], results[best]
+    return chosen
+
+
+def _predicted_gains(entries: _Entries, chosen: Sequence[int], found: Weighting) -> Array:
+    """Return the decrease of the loss that each candidate promises beside the chosen: that of one Newton step.
+
+    ``g^2 / (2 h)``, with h the curvature in the direction of the candidate after the chosen ones have followed; 0 where
+    its weight would be negative.
+    """
+    members = np.vstack([entries.x[list(chosen)], np.ones(entries.labels.size)])
+    _, first, second = entries.derivatives(np.append(found.weights, found.offset) @ members)
+    slopes = entries.x @ first
+    own = (members * second) @ members.T
+    own[np.diag_indices_from(own)] += RIDGE * float(np.trace(own))
+    cross = (entries.x * second) @ members.T
+    left = np.einsum("ij,ij->i", entries.x * second, entries.x)
+    left -= np.einsum("ij,ij->i", cross, np.linalg.solve(own, cross.T).T)
+    gains = np.where(slopes < 0.0, slopes**2 / (2.0 * np.maximum(left, np.finfo(float).tiny)), 0.0)
+    gains[list(chosen)] = 0.0
+    gains[left <= 1e-9 * np.abs(left).max(initial=0.0)] = 0.0
+    return gains
