@@ -77,7 +77,7 @@ class FitOptions:
     )
     calibration: str | None = _parameter(
         AUTO,
-        "Calibration: auto, platt, isotonic or none.",
+        "Calibration: auto, platt, beta, isotonic or none.",
         _choice((*CALIBRATORS, AUTO)),
     )
     members: int | str = _parameter(
@@ -195,9 +195,10 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         that keeps the mean weight. "auto" compares half-lives on the latest tenth of the entries and uses one if it is
         clearly better there than none (:mod:`tribit.selection.half_life`); ``record_.half_life`` has the comparison.
         Without times it changes nothing.
-    calibration : {"auto", "platt", "isotonic", "identity"} or None, default="auto"
-        The map from ``x`` to probabilities: "platt" is ``f(slope x + offset)``, the link with a fitted scale; None is
-        the link. "auto" takes the best on the validation set, if a search has one.
+    calibration : {"auto", "platt", "beta", "isotonic", "identity"} or None, default="auto"
+        The map from ``x`` to probabilities, fitted to held-out entries: "platt" is ``f(slope x + offset)``, the link
+        with a fitted scale, "beta" has a slope for each label (:func:`tribit.uncertainty.beta`), and None is the link.
+        "auto" is "beta" where a search holds entries out.
     members : int or "auto", default="auto"
         Greatest number of fits whose weighted mean ``x`` is the model (stacking, :mod:`tribit.selection.stacking`); it
         has the latent factors of all of them. 1 is the single best model. "auto" is up to 5, or 1 if ``rank`` is

@@ -29,7 +29,7 @@ from tribit.model.links import as_link
 from tribit.model.spec import AUTO, ModelSpec
 from tribit.selection.problem import Problem, warm_start
 from tribit.selection.record import Search
-from tribit.selection.significance import one_sided, preferred_calibrator
+from tribit.selection.significance import chosen_calibrator, one_sided
 from tribit.selection.space import calibrates
 from tribit.selection.trials import Options, default_solver, problem_of
 from tribit.solvers import Solver, SolverResult, Stopping
@@ -154,7 +154,7 @@ def fit_calibrator(estimator: Any, search: Search | None, n_members: int) -> Cal
         # Held-out likes are a part of all: the level of the probabilities is always to be set, and no two scores may
         # become one probability, as they are ranked by it.
         return platt(x, labels, weights, link=link, counts=True)
-    name, _ = preferred_calibrator(estimator.calibration, link, x, labels, weights)
+    name = chosen_calibrator(estimator.calibration, labels)
     return None if name == Identity.name else CALIBRATORS[name](x, labels, weights, link=link)
 
 

@@ -199,7 +199,7 @@ def _remaining_time(max_time: float | None, began: float) -> float | None:
 
 
 #: Candidates that are fitted on every fold, chosen on the first folds: the members of a stack are among them.
-N_FINALISTS = 6
+N_FINALISTS = 8
 #: Gain of the log-likelihood on the first folds for which a candidate is one of them, in nats.
 FINALIST_GAIN = 1.0
 #: Share of the best score within which the best candidate of a family is one of them.

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.metrics.entries import Array, Curve, known_probabilities, log_loss
-from tribit.model.calibration import CALIBRATORS, Identity, cross_fit_probabilities
+from tribit.metrics.entries import Array, Curve, known_probabilities
+from tribit.model.calibration import AUTO_CALIBRATOR, Identity, cross_fit_probabilities
 from tribit.model.links import Link
 from tribit.model.spec import AUTO
 
@@ -36,42 +36,32 @@ def one_sided(labels: NDArray[Any]) -> bool:
     return min(likes, labels.size - likes) < MIN_HELD_OUT_PER_CLASS
 
 
-def preferred_calibrator(
-    calibration: str | None, link: Link, x: Array, labels: NDArray[Any], weights: Array
-) -> tuple[str, Curve]:
-    """Return the calibrator of ``argmin over calibrators  sum_t w_t l(x_t, label_t)`` and its cross-fitted curve.
+def chosen_calibrator(calibration: str | None, labels: NDArray[Any]) -> str:
+    """Return the name of the calibrator that a parameter asks for on some labels.
 
     Parameters
     ----------
     calibration : str or None
-        The parameter of :class:`tribit.BinaryMatrixCompletion`: the name of the only calibrator, "auto" for any, None
-        for the link.
-    link : Link
-        The model's own curve, which "identity" stands for.
-    x, labels, weights : array of shape (n,)
-        The held-out entries.
+        The parameter of :class:`tribit.BinaryMatrixCompletion`; None for the link.
+    labels : array of shape (n,)
+        The held-out labels; of too few of a kind the link stays as it is.
     """
-    own = Identity.name, link
     if calibration in (None, Identity.name) or one_sided(labels):
-        return own
-    names = CALIBRATORS if calibration == AUTO else (calibration,)
-    others = [name for name in names if name != Identity.name]
-    found = cross_fit_probabilities(
-        x, labels, weights, link=link, names=others, random_state=CALIBRATION_SEED
-    )
-    curves: dict[str, Curve] = {name: known_probabilities(p) for name, p in found.items()}
-    if calibration == AUTO:
-        curves = dict([own]) | curves
-    losses = {name: log_loss(curve, x, labels, weights) for name, curve in curves.items()}
-    best = min(losses, key=losses.__getitem__)
-    return best, curves[best]
+        return Identity.name
+    return AUTO_CALIBRATOR if calibration == AUTO else str(calibration)
 
 
 def cross_fitted_curve(
     calibration: str | None, link: Link, x: Array, labels: NDArray[Any], weights: Array
 ) -> Curve:
-    """Return the cross-fitted curve of the calibrator that :func:`preferred_calibrator` selects."""
-    return preferred_calibrator(calibration, link, x, labels, weights)[1]
+    """Return the curve of the calibrator, fitted for each entry to the other folds of held-out entries."""
+    name = chosen_calibrator(calibration, labels)
+    if name == Identity.name:
+        return link
+    found = cross_fit_probabilities(
+        x, labels, weights, link=link, names=[name], random_state=CALIBRATION_SEED
+    )
+    return known_probabilities(found[name])
 
 
 def is_clear(gain: float, error: float, n: int, score: float) -> bool:

@@ -146,6 +146,8 @@ LOW_RANKS = (5, 2, 1)  #: the lower ranks
 IMPLICIT_STARTS = ((1.0, 10.0), (1.5, 2.5))
 #: Factors by which a line search changes the penalty of the features and that of the factors.
 IMPLICIT_STEP, FACTOR_STEP = 1.8, 1.4
+#: That of the penalty of the intercepts beside factors.
+INTERCEPT_STEP = 3.0
 #: How often the step in the penalty of the factors is doubled, in logarithms: where features explain nearly everything
 #: the penalty may be ten times that without them.
 FACTOR_DOUBLINGS = 2
@@ -260,7 +262,7 @@ class FactorPenalty(Stage):
         best = lines.path(
             (share * largest for share in PENALTY_SHARES), lambda l2: replace(settings, l2=l2)
         )
-        return replace(found, factors=best)
+        return replace(found, factors=lines.refine(best, "l2_intercept", INTERCEPT_STEP))
 
     def _largest_penalty(self, lines: LineSearches, settings: ModelSpec) -> float:
         """Return the penalty above which the factors vanish, on the full data."""

@@ -46,6 +46,7 @@ CALIBRATORS: dict[str | None, Schema] = {
     None: {},
     "identity": {},
     "platt": {f"{CALIBRATOR}line": Tensor(("F64",), (2,))},
+    "beta": {f"{CALIBRATOR}beta": Tensor(("F64",), (3,))},
     "isotonic": {
         f"{CALIBRATOR}places": Tensor(("F64",), ("points",)),
         f"{CALIBRATOR}probabilities": Tensor(("F64",), ("points",)),

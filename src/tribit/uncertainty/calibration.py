@@ -11,10 +11,12 @@ from tribit.checks import check_between, check_choice
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.model.calibration import (
     CALIBRATORS,
+    Beta,
     Calibrator,
     Identity,
     Isotonic,
     Platt,
+    beta,
     calibration_losses,
     calibrator_from,
     check_method,
@@ -30,10 +32,12 @@ from tribit.randomness import RandomState
 
 __all__ = [
     "CALIBRATORS",
+    "Beta",
     "Calibrator",
     "Identity",
     "Isotonic",
     "Platt",
+    "beta",
     "calibrate",
     "calibration_losses",
     "calibrator_from",
@@ -134,7 +138,7 @@ def calibrate(
         A fitted model.
     held_out : Observations, sparse matrix or array
         Entries that neither the fit nor the search has used, matched by id where both have ids.
-    method : {"auto", "identity", "platt", "isotonic"}, default="auto"
+    method : {"auto", "identity", "platt", "beta", "isotonic"}, default="auto"
         "auto" chooses the one with the least cross-validated log-loss on the held-out entries, including "identity",
         the model's own probabilities.
     propensity : Missingness, optional
