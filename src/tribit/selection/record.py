@@ -202,7 +202,9 @@ class Search:
     def families(self) -> dict[str, Candidate]:
         """Return the best candidate of each model family, in the order in which they were first tried."""
         found: dict[str, Candidate] = {}
-        for candidate in self.candidates:
+        # Finalists alone where there are any: others have scores on the first folds only.
+        last = [each for each in self.candidates if len(each.scores) == self.n_folds]
+        for candidate in last or self.candidates:
             family = candidate.settings.family
             if family not in found or candidate.score < found[family].score:
                 found[family] = candidate

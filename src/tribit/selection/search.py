@@ -202,8 +202,8 @@ def _remaining_time(max_time: float | None, began: float) -> float | None:
 N_FINALISTS = 8
 #: Gain of the log-likelihood on the first folds for which a candidate is one of them, in nats.
 FINALIST_GAIN = 1.0
-#: Share of the best score within which the best candidate of a family is one of them.
-FINALIST_WITHIN = 0.03
+#: Families of which the best candidate is one of them: the simpler models that the choice must beat.
+SIMPLE_FAMILIES = ("intercepts", "factors")
 #: Least share of a member of a stack.
 MIN_SHARE = 0.03
 
@@ -307,7 +307,7 @@ class _Run:
             self.finals = self.trials.with_folds(self.further, self._finalists())
 
     def _finalists(self) -> list[Candidate]:
-        """Return the best candidate, those that a stack on the first folds would take, and the best of each family."""
+        """Return the best candidate, those that a stack on the first folds would take, and the simpler ones."""
         trials, best = self.trials, self.trials.choice
         assert best is not None
         eligible = trials.eligible_candidates
@@ -326,10 +326,7 @@ class _Run:
         firsts: dict[str, Candidate] = {}
         for each in sorted(eligible, key=lambda each: each.score):
             firsts.setdefault(each.settings.family, each)
-        near = best.score * (1.0 + FINALIST_WITHIN)
-        chosen += [
-            each for each in firsts.values() if each.score <= near or not each.settings.rank
-        ]
+        chosen += [firsts[family] for family in SIMPLE_FAMILIES if family in firsts]
         return [each for each in trials.candidates if each in chosen]
 
     def choose(self, *, is_complete: bool) -> _Outcome:
