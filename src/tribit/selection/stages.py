@@ -147,7 +147,7 @@ IMPLICIT_STARTS = ((1.0, 10.0), (1.5, 2.5))
 #: Factors by which a line search changes the penalty of the features and that of the factors.
 IMPLICIT_STEP, FACTOR_STEP = 1.8, 1.4
 #: That of the penalty of the intercepts beside factors.
-INTERCEPT_STEP = 3.0
+INTERCEPT_STEP = 6.0
 #: How often the step in the penalty of the factors is doubled, in logarithms: where features explain nearly everything
 #: the penalty may be ten times that without them.
 FACTOR_DOUBLINGS = 2
@@ -262,7 +262,7 @@ class FactorPenalty(Stage):
         best = lines.path(
             (share * largest for share in PENALTY_SHARES), lambda l2: replace(settings, l2=l2)
         )
-        return replace(found, factors=lines.refine(best, "l2_intercept", INTERCEPT_STEP))
+        return replace(found, factors=best)
 
     def _largest_penalty(self, lines: LineSearches, settings: ModelSpec) -> float:
         """Return the penalty above which the factors vanish, on the full data."""
@@ -375,6 +375,10 @@ class Ranks(Stage):
         if best is not first:
             # The penalty was found at too low a rank; where it becomes smaller more latent factors may be in use.
             best = self._raise_rank(lines, lines.refine(best, "l2", FACTOR_STEP))
+        # Beside factors the biases may be shrunk far more than alone: the factors explain them too.
+        shrunk = lines.refine(best, "l2_intercept", INTERCEPT_STEP)
+        if shrunk is not best:
+            best = lines.refine(shrunk, "l2", FACTOR_STEP)
         return replace(found, factors=self._lower_rank(lines, best), wide=best)
 
     def _lower_rank(self, lines: LineSearches, best: Candidate) -> Candidate:
