@@ -199,11 +199,9 @@ def _remaining_time(max_time: float | None, began: float) -> float | None:
 
 
 #: Candidates that are fitted on every fold, chosen on the first folds: the members of a stack are among them.
-N_FINALISTS = 8
+N_FINALISTS = 5
 #: Gain of the log-likelihood on the first folds for which a candidate is one of them, in nats.
 FINALIST_GAIN = 1.0
-#: Families of which the best candidate is one of them: the simpler models that the choice must beat.
-SIMPLE_FAMILIES = ("intercepts", "factors")
 #: Least share of a member of a stack.
 MIN_SHARE = 0.03
 
@@ -298,16 +296,16 @@ class _Run:
             if stage.applies(self.space, found):
                 found = stage.run(lines, found)
         if not self.space.label:
-            self._score_finalists()
+            self._score_finalists(found.results)
         return found.notes
 
-    def _score_finalists(self) -> None:
+    def _score_finalists(self, results: list[Candidate]) -> None:
         """Fit the finalists on the further folds too."""
         if self.further and self.trials.choice is not None:
-            self.finals = self.trials.with_folds(self.further, self._finalists())
+            self.finals = self.trials.with_folds(self.further, self._finalists(results))
 
-    def _finalists(self) -> list[Candidate]:
-        """Return the best candidate, those that a stack on the first folds would take, and the simpler ones."""
+    def _finalists(self, results: list[Candidate]) -> list[Candidate]:
+        """Return the best candidate, those that a stack on the first folds would take, and results of the stages."""
         trials, best = self.trials, self.trials.choice
         assert best is not None
         eligible = trials.eligible_candidates
@@ -323,11 +321,8 @@ class _Run:
                 min_gain=FINALIST_GAIN,
             )
         ]
-        firsts: dict[str, Candidate] = {}
-        for each in sorted(eligible, key=lambda each: each.score):
-            firsts.setdefault(each.settings.family, each)
-        chosen += [firsts[family] for family in SIMPLE_FAMILIES if family in firsts]
-        return [each for each in trials.candidates if each in chosen]
+        chosen += results
+        return [each for each in eligible if each in chosen]
 
     def choose(self, *, is_complete: bool) -> _Outcome:
         """Return the best candidate, the stack to use instead, and the held-out entries for calibration."""

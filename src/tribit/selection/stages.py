@@ -135,6 +135,8 @@ PENALTY_SHARES = (0.75, 0.5, 0.33, 0.22, 0.15, 0.1, 0.067, 0.045, 0.03, 0.02)
 RANK_FACTOR, MAX_RANK = 4, 80
 #: Singular value, as a share of the largest, above which a latent factor is in use.
 MIN_SINGULAR_SHARE = 0.02
+#: Share of the score that a higher rank may lose: at the same penalty that is noise.
+MAX_RANK_LOSS = 2e-3
 MIN_FACTOR_GAIN = 3e-3  #: share of the score that factors must gain for other ranks to be tried
 #: Powers of the number of entries in the penalty, in the order in which they are tried.
 L2_POWERS = (0.5, 1.0)
@@ -191,6 +193,12 @@ class Found:
         if self.featured is None or self.factors is None:
             return self.factors
         return self.featured if self.featured.score < self.factors.score else self.factors
+
+    @property
+    def results(self) -> list[Candidate]:
+        """The results of the stages."""
+        found = (self.intercepts, self.factors, self.wide, self.featured, self.sided)
+        return [each for each in found if each is not None]
 
 
 class Stage(ABC):
@@ -321,6 +329,8 @@ class ImplicitFeatures(Stage):
         settings = (found.wide or plain).settings
         if "rank" in lines.free:
             settings = replace(settings, rank=min(settings.rank, FIRST_RANK))
+        if found.intercepts is not None:
+            settings = replace(settings, l2_intercept=found.intercepts.settings.l2_intercept)
         tried = [
             lines.trials.score(self._with_features(lines, settings, *start))
             for start in IMPLICIT_STARTS
@@ -451,7 +461,7 @@ class HigherRankWithFeatures(Stage):
         best = found.sided or found.featured
         assert best is not None
         wider = higher_rank(lines, best, RANK_FACTOR)
-        if wider is None or wider.score >= best.score:
+        if wider is None or wider.score >= best.score * (1.0 + MAX_RANK_LOSS):
             return found
         return replace(found, sided=wider) if found.sided else replace(found, featured=wider)
 
