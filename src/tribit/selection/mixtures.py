@@ -22,6 +22,9 @@ from tribit.selection.stages import FIRST_RANK, REFINED_WITHIN, Found, LineSearc
 SMALLER_BALL = 0.75
 BALLS = (0.9, 0.99)
 PU = (0.0, 1.0, 0.0)
+#: Imputed share that is tried where the best model is not overconfident: no better alone, a mixture in a ball errs
+#: elsewhere, and had a third of the weight in stacks on votes.
+SMALL_SHARE = 0.05
 #: Most entries for each observed one at which mixtures are tried: each of their passes visits every entry.
 MAX_INVERSE_DENSITY = 100.0
 #: Highest rank of mixtures: on votes a search with rank 40 took twice as long as with 20, and was no better.
@@ -67,9 +70,7 @@ class Mixtures(Stage):
                 return [
                     "mixtures near PN were not tried, as implicit features, which they lack, have a far better score"
                 ]
-            shares = self._shares(lines, best)
-            if not shares:  # the best model without a mixture is not overconfident
-                return []
+            shares = self._shares(lines, best) or [SMALL_SHARE]
             gammas, *others = (
                 mixture(share, self._density(lines), seen.base_rate) for share in shares
             )

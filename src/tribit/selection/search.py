@@ -37,6 +37,8 @@ from tribit.selection.significance import one_sided
 from tribit.selection.space import NOTHING_FREE, SearchSpace
 from tribit.selection.stacking import fit_weights, select_members
 from tribit.selection.stages import (
+    FACTOR_STEP,
+    INTERCEPT_STEP,
     EntryPower,
     FactorPenalty,
     Found,
@@ -200,6 +202,8 @@ def _remaining_time(max_time: float | None, began: float) -> float | None:
 
 #: Candidates that are fitted on every fold, chosen on the first folds: the members of a stack are among them.
 N_FINALISTS = 5
+#: Most held-out entries on which the penalties of the best finalist are moved again.
+MAX_REFINED_ENTRIES = 25_000
 #: Gain of the log-likelihood on the first folds for which a candidate is one of them, in nats.
 FINALIST_GAIN = 1.0
 #: Least share of a member of a stack.
@@ -241,7 +245,10 @@ class _Run:
     def candidates(self) -> list[Candidate]:
         """All candidates, in their order; finalists with their scores on every fold."""
         finals = {id(each.settings): each for each in self.finals.candidates}
-        return [finals.get(id(each.settings), each) for each in self.trials.candidates]
+        return [
+            *(finals.pop(id(each.settings), each) for each in self.trials.candidates),
+            *finals.values(),
+        ]
 
     @property
     def ends(self) -> dict[str, Factors]:
@@ -303,6 +310,16 @@ class _Run:
         """Fit the finalists on the further folds too."""
         if self.further and self.trials.choice is not None:
             self.finals = self.trials.with_folds(self.further, self._finalists(results))
+            self._refine_on_all_folds()
+
+    def _refine_on_all_folds(self) -> None:
+        """Move the penalties of the best finalist of a small table, whose first folds were noisy."""
+        best, limited = self.finals.choice, self.common["most"] is not None
+        if best is None or limited or self.finals.labels.size > MAX_REFINED_ENTRIES:
+            return
+        lines = LineSearches(self.finals, self.space)
+        best = lines.refine(best, "l2_intercept", INTERCEPT_STEP)
+        lines.refine(best, "l2", FACTOR_STEP)
 
     def _finalists(self, results: list[Candidate]) -> list[Candidate]:
         """Return the best candidate, those that a stack on the first folds would take, and results of the stages."""

@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from tribit.metrics.entries import Array, Labels
 from tribit.model.links import Link
 
-#: Gain of the log-likelihood, in nats, for which a further member or a more complex model family is worth its
-#: parameters: one nat each would be the optimism of the fit (Akaike 1974), the rest is that of choosing among many.
-MIN_GAIN_IN_NATS = 4.0
+#: Gain of the log-likelihood, in nats, for which a further member or a more complex model family is used. The optimism
+#: of a fitted weight is one nat (Akaike 1974); the best of some thirty candidates gains up to six by chance: so much it
+#: was on three of 20 tables of noise with 480 to 19,000 entries.
+MIN_GAIN_IN_NATS = 8.0
 #: Share of the loss that a further member must gain, as it costs a refit.
 MIN_RELATIVE_GAIN = 3e-4
 #: Candidates that are fitted beside the members so far, of those with the largest predicted gains.
