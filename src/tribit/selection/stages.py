@@ -336,6 +336,10 @@ class ImplicitFeatures(Stage):
             for start in IMPLICIT_STARTS
         ]
         best = min(tried, key=lambda candidate: candidate.score)
+        if "l2_intercept" in lines.free and found.wide is not None:
+            weight = found.wide.settings.l2_intercept
+            tried.append(lines.trials.score(replace(best.settings, l2_intercept=weight)))
+            best = min(tried, key=lambda candidate: candidate.score)
         if best.score > plain.score * (1.0 + REFINED_WITHIN) and not asked:
             return replace(found, featured=plain)
         best = lines.refine(best, "l2_implicit", IMPLICIT_STEP)
