@@ -102,7 +102,7 @@ def default_search(pins: Pins) -> None:
     models = [completion(n_jobs=n).fit(seen) for n in (1, 4)]
     pins.model("fit", models[0])
     pins.search("search", models[0].search_)
-    pins.add("n_fits", models[0].n_fits_)
+    pins.add("n_fits", models[0].n_members_)
     pins.add("same bits on one thread and on four", same_bits(*models))
     with saved(models[0], pins, "file") as path:
         again = load(path)
@@ -353,7 +353,7 @@ def row_subsample(pins: Pins) -> None:
     """Search on a subsample of the rows; the table is as large as that takes, so that no constant is patched."""
     seen = exposed_table((6000, 300), count=640_000, seed=4)
     options = {"gammas": (1, 0, 0), "rank": 2, "l2_intercept": 1.0, "implicit_features": False}
-    model = completion(**options, n_fits=1, max_iter=15).fit(seen)
+    model = completion(**options, members=1, max_iter=15).fit(seen)
     pins.model("fit", model)
     pins.search("search", model.search_)
 
