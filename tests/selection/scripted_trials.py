@@ -6,7 +6,7 @@ from tribit.selection.space import SearchSpace
 from tribit.selection.stages import LineSearches
 
 EVERYTHING = frozenset(CHOOSABLE) - {"rho"}
-MARGIN = 0.01  #: of scripted trials, in the place of a standard error
+MARGIN = 0.01  #: of scripted trials, in the place of a gain in nats
 
 
 class Scripted:
@@ -22,9 +22,6 @@ class Scripted:
 
     def ahead(self, rich, simple):
         return rich.score < simple.score * (1.0 - MARGIN)
-
-    def behind(self, rich, simple):
-        return rich.score > simple.score * (1.0 + MARGIN)
 
 
 def scripted_lines(name, function, free=EVERYTHING, base=None):

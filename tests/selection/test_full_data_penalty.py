@@ -9,7 +9,7 @@ from tribit.backends import Arithmetic
 from tribit.model.spec import ModelSpec
 from tribit.selection import row_subsample as module
 from tribit.selection import search as search_module
-from tribit.selection.record import Average, Candidate
+from tribit.selection.record import Candidate, Stack
 from tribit.selection.row_subsample import (
     FullDataTrials,
     RowSubsample,
@@ -180,15 +180,21 @@ def test_an_average_has_the_ridges_of_the_whole_and_the_calibration_of_the_part(
     assert model.row_factors_.shape == (300, 6)
 
 
-def test_members_of_an_average_follow_the_chosen_one():
+def test_members_of_a_stack_follow_the_chosen_one():
     def candidate(**values):
         return Candidate(ModelSpec(l2_intercept=1.0, **values), 0.5, (0.5,), 1.0, 3)
 
     members = candidate(rank=2, l2=8.0, l2_implicit=4.0), candidate(rank=4, l2=6.0)
     best = candidate(rank=2, l2=2.0, l2_implicit=2.0)
-    found = scale_average(Average(members, 0.4, 0.5), members[0], best)
+    stack = Stack(members, (0.7, 0.3), 0.4, (0.5, 0.6), np.zeros((2, 5)))
+    found = scale_stack(stack, members[0], best)
     assert found.members[0].settings == best.settings
     assert found.members[1].settings.l2 == 6.0 / 4
     assert found.members[1].settings.l2_implicit is None
-    assert (found.score, found.members[1].score) == (0.4, 0.5)
+    assert replace(found, members=members) == replace(stack, members=members) or (
+        found.weights,
+        found.score,
+        found.alone,
+    ) == ((0.7, 0.3), 0.4, (0.5, 0.6))
+    assert found.scores is stack.scores
     assert multiply_penalties(members[1].settings, ("l2", "l2_implicit"), 2.0).l2 == 12.0
