@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
+from scripted_trials import SHARES, stack_of_families
 from selection_data import low_rank, observed, telling_mask
 
 from other_parts import stacked
@@ -365,22 +366,6 @@ SEEN = Observations.from_pairs(
 ROWS, COLUMNS = np.array(["u0", "u7", "u119"]), np.array(["i5", "i39", "i0"])
 #: Hyperparameters that make a short search; the families are intercepts, factors and implicit features.
 OPTIONS = {"gammas": (1, 0, 0), "l2_intercept": 3.0, "l2_power": 1.0, "n_jobs": 1, "random_state": 0}
-SHARES = 0.5, 0.3, 0.2
-
-
-def stack_of_families(trials, best, most):
-    """Return the stack of the best candidate of each family, with weights that are set, whatever it gains."""
-    families = {best.settings.family: best}
-    for each in sorted(trials.eligible_candidates, key=lambda each: each.score):
-        families.setdefault(each.settings.family, each)
-    members = tuple(families.values())[: min(most, 3)]
-    if len(members) < 2:
-        return None
-    weights = tuple(np.array(SHARES[: len(members)]) / sum(SHARES[: len(members)]))
-    x = np.array([trials.scores[each] for each in members])
-    score, _ = trials.judge(weights @ x, best.settings.link)
-    return Stack(members, weights, score, tuple(each.score for each in members), x)
-
 
 @pytest.fixture(scope="module", autouse=True)
 def short_search():
