@@ -28,7 +28,8 @@ from tribit.solvers import Stopping
 SIGN_SEEDS = range(10)
 COAT_SEEDS = range(5)
 TRIALS = range(10)
-AVERAGE_SEEDS = range(5)
+STACK_SEEDS = range(5)
+COIN_SEEDS = range(3000, 3020)
 #: That of the figures for other software.
 LIKES_SEEDS = (7,)
 TOLERANCE = 1e-4  #: of BinaryMatrixCompletion
@@ -149,28 +150,28 @@ def drawn() -> None:
     )
 
 
-def averages() -> None:
-    """Print the gain of the mean of several fits on tables that are nearly full, and on votes where they are given."""
-    tables = {"drawn, nearly full": [_nearly_full(seed) for seed in AVERAGE_SEEDS]}
+def stacks() -> None:
+    """Print the gain of a stack on tables that are nearly full, and on votes where they are given."""
+    tables = {"drawn, nearly full": [_nearly_full(seed) for seed in STACK_SEEDS]}
     if FOLDER and (Path(FOLDER) / "senate").is_dir():
         votes = senate(f"{FOLDER}/senate")
-        tables["Senate votes"] = [votes.split(0.2, random_state=seed) for seed in AVERAGE_SEEDS]
+        tables["Senate votes"] = [votes.split(0.2, random_state=seed) for seed in STACK_SEEDS]
     rows = []
     for name, pairs in tables.items():
-        for n_fits in (1, "auto"):
+        for members in (1, "auto"):
             found = []
             for train, test in pairs:
-                model, spent = timed_fit(train, random_state=0, n_fits=n_fits)
+                model, spent = timed_fit(train, random_state=0, members=members)
                 measured = evaluate(model, test)
                 found.append(
-                    (measured.error_rate, measured.auc, measured.log_loss, spent, model.n_fits_)
+                    (measured.error_rate, measured.auc, measured.log_loss, spent, model.n_members_)
                 )
-            error, auc, loss, seconds, fits = np.array(found).T
+            error, auc, loss, seconds, sizes = np.array(found).T
             means = mean(error), mean(auc), mean(loss), f"{np.mean(seconds):.1f}"
-            rows.append((name, n_fits, *means, f"{np.mean(fits):.1f}"))
+            rows.append((name, members, *means, f"{np.mean(sizes):.1f}"))
     print_table(
-        f"Averages of fits, mean over draws {AVERAGE_SEEDS[0]} to {AVERAGE_SEEDS[-1]}",
-        ("data", "n_fits", "error rate", "AUC", "log-loss", "CPU seconds", "fits"),
+        f"Stacks, mean over draws {STACK_SEEDS[0]} to {STACK_SEEDS[-1]}",
+        ("data", "members", "error rate", "AUC", "log-loss", "CPU seconds", "in use"),
         rows,
     )
 
@@ -185,6 +186,33 @@ def _nearly_full(seed: int) -> tuple[Observations, Observations]:
     labels = np.where(draws.random(x.shape) < Logistic().probability(x), 1, -1)
     seen = Observations.from_matrix(labels * (draws.random(x.shape) < 0.9))
     return seen.split(0.2, random_state=seed)
+
+
+def coins() -> None:
+    """Print the excess of the log-loss over that of the best constant on tables of coins, 30 x 20 with 360 entries."""
+    rows = []
+    for members in (1, "auto"):
+        found = []
+        for seed in COIN_SEEDS:
+            draws = np.random.default_rng(seed)
+            p = draws.uniform(0.35, 0.65)
+            labels = np.where(draws.random((30, 20)) < p, 1, -1)
+            seen = Observations.from_matrix(labels * (draws.random((30, 20)) < 0.6))
+            model, _ = timed_fit(seen, random_state=0, members=members)
+            found.append((_excess(model.complete(), p), model.n_members_, model.rank_ == 0))
+        excess, sizes, plain = np.array(found, dtype=float).T
+        rows.append((members, mean(excess), f"{excess.max():.4f}", f"{np.mean(sizes):.1f}", int(plain.sum())))
+    print_table(
+        f"Tables of coins, draws {COIN_SEEDS[0]} to {COIN_SEEDS[-1]} (goal: a mean of .002 at most)",
+        ("members", "excess of the log-loss", "largest", "in use", "tables with intercepts alone first"),
+        rows,
+    )
+
+
+def _excess(probabilities: Any, p: float) -> float:
+    """Return the expected log-loss over coins of probability p, less their entropy: the divergence."""
+    q = np.asarray(probabilities, dtype=np.float64)
+    return float(np.mean(p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))))
 
 
 def likes_alone() -> None:
@@ -216,7 +244,8 @@ def main() -> None:
     """Print every table that the data at hand allow."""
     print(f"tribit {__version__}, {machine()}")
     drawn()
-    averages()
+    stacks()
+    coins()
     for name, tables in (("ml-100k", (signs, likes_alone, lists.main)), ("coat", (random_items,))):
         if FOLDER and (Path(FOLDER) / name).is_dir():
             for table in tables:

@@ -51,7 +51,7 @@ def simulate_seen() -> Observations:
 def main() -> None:
     """Print the table."""
     seen = simulate_seen()
-    model = BinaryMatrixCompletion((1, 0, 0), **SETTINGS, n_fits=1, max_iter=30, random_state=0)
+    model = BinaryMatrixCompletion((1, 0, 0), **SETTINGS, members=1, max_iter=30, random_state=0)
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # thirty iterations are not meant to converge

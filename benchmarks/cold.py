@@ -245,7 +245,7 @@ def forms(data: Data, seeds: Sequence[int]) -> None:
                     others, known, test = new_users(data.users, seed, int(given))
                     train = np.concatenate([others, known])
                 model = BinaryMatrixCompletion(
-                    **{**fixed, **form}, calibration=None, n_fits=1, n_jobs=1, random_state=0
+                    **{**fixed, **form}, calibration=None, members=1, n_jobs=1, random_state=0
                 )
                 found.append(measured(model.fit(data.observed(train)), data.observed(test)))
             cells.append(written(np.mean(found, axis=0)))

@@ -133,7 +133,7 @@ async def run(
 def saved(folder: Path) -> tuple[str, Path, int]:
     """Return the name of the data, the file of a recommender fitted on them, and the number of rows."""
     name, seen = movielens()
-    model = BinaryMatrixCompletion((1, 0, 0), **SETTINGS, n_fits=1, random_state=0)
+    model = BinaryMatrixCompletion((1, 0, 0), **SETTINGS, members=1, random_state=0)
     path = folder / "model.tribit"
     Recommender(model, random_state=0).fit(seen).save(path)
     return name, path, seen.shape[0]

@@ -23,3 +23,14 @@ def with_spec(model, **values):
     """Return a copy of a model of one fit that was fitted, so it says, with other hyperparameters."""
     (member,) = model.fitted_.members
     return with_parts(model, members=(replace(member, spec=replace(member.spec, **values)),))
+
+
+def stacked(models, weights=None):
+    """Return a copy of the first model whose members are those of all, with such weights; equal ones by default."""
+    weights = [1.0] * len(models) if weights is None else weights
+    members = tuple(
+        replace(member, weight=weight)
+        for model, weight in zip(models, weights, strict=True)
+        for member in model.fitted_.members
+    )
+    return with_parts(models[0], members=members)

@@ -78,7 +78,7 @@ COUNTS = [
     ("rank", 2, PLAIN),
     ("max_iter", 3, PLAIN),
     ("n_candidates", 3, {"max_iter": SHORT}),
-    ("n_fits", 2, PLAIN),
+    ("members", 2, {"n_candidates": 12, "max_iter": SHORT}),
     ("n_jobs", 2, PLAIN),
     ("random_state", 3, PLAIN),
 ]

@@ -27,7 +27,7 @@ def entries(draws):
 
 @pytest.fixture(scope="module")
 def recommender():
-    model = BinaryMatrixCompletion(n_candidates=3, n_fits=1, random_state=0, n_jobs=1)
+    model = BinaryMatrixCompletion(n_candidates=3, members=1, random_state=0, n_jobs=1)
     return Recommender(model, random_state=0).fit(entries(np.random.default_rng(0)))
 
 

@@ -16,7 +16,7 @@ LABELS = np.random.default_rng(0).choice([-1, 0, 1], (60, 40))
 
 
 def fit(**options):
-    options = {"n_candidates": 3, "n_fits": 1, "random_state": 0, "n_jobs": 1, **options}
+    options = {"n_candidates": 3, "members": 1, "random_state": 0, "n_jobs": 1, **options}
     return BinaryMatrixCompletion(**options).fit(LABELS)
 
 

@@ -269,7 +269,7 @@ SAVED = [
     (["--scoring", "auc"], "scoring", "auc"),
     (["--n-candidates", "5"], "n_candidates", 5),
     (["--half-life", "none"], "half_life", None),
-    (["--n-fits", "2"], "n_fits", 2),
+    (["--members", "2"], "members", 2),
     (["--calibration", "none"], "calibration", None),
     (["--solver", "lbfgs"], "solver", "lbfgs"),
     (["--solver", "projected_gradient"], "solver", "projected_gradient"),
@@ -407,7 +407,7 @@ def test_a_command_is_repeatable(run, ratings, tmp_path):
         (["--n-candidates", "0"], "--n-candidates must be a whole number, at least 1"),
         (
             ["--calibration", "magic"],
-            "--calibration must be one of identity, platt, isotonic, auto",
+            "--calibration must be one of identity, platt, beta, isotonic, auto",
         ),
         (
             ["--solver", "adam"],

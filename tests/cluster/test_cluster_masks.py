@@ -74,7 +74,7 @@ def test_a_search_for_all_entries_weighs_what_it_holds_out(monkeypatch, seen, th
     share_folds(monkeypatch, seen)
     given = PLAIN | {"gammas": (1, 0, 0), "target": "all", "rho": "row-column", "tol": 1e-1}
     given |= {"search": True, "l2": "auto", "n_candidates": 2, "rank": 1}
-    given |= {"implicit_features": False, "calibration": None, "n_fits": 1}
+    given |= {"implicit_features": False, "calibration": None, "members": 1}
     ours, theirs = (BinaryMatrixCompletion(**given).fit(each) for each in (seen, there))
     for one, other in zip(ours.search_.candidates, theirs.search_.candidates, strict=True):
         assert other.settings.is_close(one.settings)

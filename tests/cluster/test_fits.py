@@ -77,7 +77,7 @@ def test_the_search_chooses_as_one_machine_does_on_the_same_folds(monkeypatch, c
     monkeypatch.setattr(folds, "balanced_fold_numbers", hashed)
     monkeypatch.setattr(folds, "MAX_FOLDS", 1)
     given = {"random_state": 3, "rank": 2, "n_candidates": 9, "implicit_features": False}
-    given |= {"gammas": (1, 0, 0), "n_fits": 1, "tol": 1e-3}
+    given |= {"gammas": (1, 0, 0), "members": 1, "tol": 1e-3}
     ours = BinaryMatrixCompletion(**given).fit(seen)
     theirs = BinaryMatrixCompletion(**given).fit(seen, client=client)
     assert len(theirs.search_.candidates) == len(ours.search_.candidates) == 9

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from other_parts import stacked
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, Recommender, load
 from tribit.folding.new_rows import scores_of_new_rows
 from tribit.model.calibration import Platt
@@ -62,11 +63,7 @@ def fitted(name, dtype):
 
 def mean_of(models, weights=WEIGHTS):
     """The model whose members are those of the models, with such weights."""
-    members = tuple(
-        dataclasses.replace(each.fitted_.members[0], weight=weight)
-        for each, weight in zip(models, weights, strict=True)
-    )
-    return models[0].with_fitted(dataclasses.replace(models[0].fitted_, members=members))
+    return stacked(models, weights)
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +102,7 @@ def test_the_score_is_the_weighted_mean_of_the_members(made, names, dtype):
     np.testing.assert_array_equal(mean.complete("sign"), np.where(x(mean) >= 0, 1, -1))
     assert mean.row_factors_.shape == (30, first.rank_ + second.rank_)
     assert mean.row_factors_.dtype == dtype
-    assert mean.n_fits_ == 2
+    assert mean.n_members_ == 2
     assert mean.spec_ is first.spec_
     for number, each in enumerate((first, second)):
         np.testing.assert_array_equal(

@@ -25,7 +25,7 @@ OPTIONS = {
     "l2_intercept": 0.7,
     "implicit_features": False,
     "calibration": None,
-    "n_fits": 1,
+    "members": 1,
     "dtype": "float64",
     "tol": 1e-12,
     "max_iter": 4000,

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
-from other_parts import with_parts
+from other_parts import stacked, with_parts
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, load
 from tribit.data.axis import Axis
 from tribit.explain import contributions
@@ -44,16 +44,20 @@ MODELS = {
     "rank 0": {"rank": 0},
     "implicit features": IMPLICIT,
     "mixture": {"gammas": (0.6, 0.2, 0.2), "radius": 50.0, "rho": 0.5},
-    "average": {"n_fits": 2},
-    "average with features": {**IMPLICIT, "n_fits": 2},
+    "stack": {},
+    "stack with features": IMPLICIT,
 }
 
 
 def fitted(name, X=A, features=None, **changes):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = BinaryMatrixCompletion(**{**TIGHT, **MODELS[name], **changes})
-        return model.fit(X, **(features or {}))
+        options = {**TIGHT, **MODELS[name], **changes}
+        model = BinaryMatrixCompletion(**options).fit(X, **(features or {}))
+        if not name.startswith("stack"):
+            return model
+        wider = BinaryMatrixCompletion(**{**options, "rank": 4}).fit(X, **(features or {}))
+        return stacked([model, wider], (0.7, 0.3))
 
 
 def implicit_features(row, floor):
@@ -99,7 +103,7 @@ def refitted(model, row, column):
         if not row.any():
             p = np.zeros(k + 1)
         found.append(V[column] @ (s + p[:k]) + t + spec.intercept * p[k] + c[column])
-    return float(np.mean(found))
+    return float(np.average(found, weights=[each.weight for each in model.fitted_.members]))
 
 
 @cache

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from other_parts import with_factors
+from other_parts import stacked, with_factors
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, similar
 
 RNG = np.random.default_rng(5)
@@ -32,9 +32,9 @@ def correlations(model, by):
 
 
 @pytest.mark.parametrize("by", ["rows", "columns"])
-@pytest.mark.parametrize("n_fits", [1, 2])
-def test_neighbours_are_those_whose_scores_correlate(by, n_fits):
-    model = fitted(n_fits=n_fits)
+@pytest.mark.parametrize("weights", [(1.0,), (0.7, 0.3)], ids=["one fit", "stack"])
+def test_neighbours_are_those_whose_scores_correlate(by, weights):
+    model = stacked([fitted(rank=3 * (k + 1)) for k in range(len(weights))], weights)
     expected = correlations(model, by)
     found = similar(model, **{by: [3, 7]}, n=5)
     for place, nearest, values in zip([3, 7], found.nearest, found.similarities, strict=True):

@@ -95,7 +95,7 @@ def test_an_entry_of_a_new_column_counts_beside_its_features(model):
 def test_the_search_leaves_out_features_that_say_nothing():
     rng = np.random.default_rng(0)
     noise = pd.DataFrame({"noise": [f"n{k}" for k in rng.integers(6, size=N_COLUMNS)]})
-    free = {"l2": "auto", "rank": 3, "implicit_features": False, "calibration": None, "n_fits": 1}
+    free = {"l2": "auto", "rank": 3, "implicit_features": False, "calibration": None, "members": 1}
     free = {**FIXED, "search": True, "gammas": (1, 0, 0), **free}
     chosen = BinaryMatrixCompletion(**free).fit(SEEN, column_features=noise)
     assert chosen.side_features_ is False

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from other_parts import with_spec
+from other_parts import stacked, with_spec
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, TribitWarning, load
 from tribit.model.links import Logistic
 
@@ -40,13 +40,12 @@ MODELS = {
     "mixture": {"gammas": (0.6, 0.2, 0.2), "radius": 1.0, "rho": 0.5},
     "by entries": {**PN, "l2_power": 1.0},
     "mixture by entries": {"gammas": (0.6, 0.2, 0.2), "radius": 9.0, "rho": 0.0, "l2_power": 0.5},
-    "average": {**PN, "n_fits": 2},
-    "average with features": {
+    "stack": PN,
+    "stack with features": {
         "gammas": (1, 0, 0),
         "implicit_features": True,
         "l2_implicit": 2.0,
         "activity_floor": (1, 0),
-        "n_fits": 2,
         "l2_power": 0.5,
     },
 }
@@ -55,7 +54,11 @@ MODELS = {
 def fitted(name, X=A, **changes):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return BinaryMatrixCompletion(**{**TIGHT, **MODELS[name], **changes}).fit(X)
+        options = {**TIGHT, **MODELS[name], **changes}
+        model = BinaryMatrixCompletion(**options).fit(X)
+        if not name.startswith("stack"):
+            return model
+        return stacked([model, BinaryMatrixCompletion(**{**options, "rank": 4}).fit(X)], (0.7, 0.3))
 
 
 @pytest.mark.parametrize("axis", ["rows", "columns"])
@@ -114,7 +117,7 @@ def test_the_prior_of_new_rows_scales_the_ridge_of_the_fit():
 
 
 @pytest.mark.parametrize(
-    "name", ["factors", "implicit features", "average with features", "by entries"]
+    "name", ["factors", "implicit features", "stack with features", "by entries"]
 )
 def test_a_loaded_model_folds_in_the_same(name, tmp_path):
     model = fitted(name, dtype="float32", tol=1e-4)
@@ -216,7 +219,7 @@ def test_the_bits_do_not_depend_on_the_threads(n_jobs):
 # Updates
 
 
-@pytest.mark.parametrize("name", ["factors", "implicit features", "mixture", "average"])
+@pytest.mark.parametrize("name", ["factors", "implicit features", "mixture", "stack"])
 def test_an_update_with_nothing_new_changes_nothing(name):
     model = fitted(name)
     again = model.update(A[:4], seen=A) if name != "mixture" else model.update(A, seen=A)

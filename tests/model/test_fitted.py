@@ -9,6 +9,7 @@ import pytest
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from other_parts import stacked
 from tribit import BinaryMatrixCompletion, InvalidInputError, InvalidTypeError, Observations, pn
 from tribit.data.axis import Axes
 from tribit.model.features import FeatureRegression
@@ -29,7 +30,7 @@ MODELS = {
     "implicit": {"implicit_features": True, "activity_floor": (1, 0.5)},
     "mixture": {**MIXTURE, "rho": 0.4},
     "row-column": {**MIXTURE, "rho": "row-column"},
-    "average": {"implicit_features": True, "activity_floor": (1, 0.5), "n_fits": 2},
+    "stack": {"implicit_features": True, "activity_floor": (1, 0.5)},
     "features": {"implicit_features": True, "activity_floor": (1, 0), "side_features": True},
 }
 
@@ -48,7 +49,11 @@ def fit(name):
         given = {"column_features": pd.DataFrame(table, index=COLUMNS)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = BinaryMatrixCompletion(**{**FIXED, **MODELS[name]}).fit(observed(), **given)
+        options = {**FIXED, **MODELS[name]}
+        model = BinaryMatrixCompletion(**options).fit(observed(), **given)
+        if name == "stack":
+            wider = BinaryMatrixCompletion(**{**options, "rank": 4}).fit(observed())
+            model = stacked([model, wider], (0.7, 0.3))
     fitted = model.fitted_
     if name == "features":
         own, features = np.ones((24, 3), np.float32), np.eye(18, 3, dtype=np.float32)
@@ -123,20 +128,22 @@ def test_the_risk_of_a_transposed_model_of_the_mask_is_transposed(row_column):
 
 
 def test_a_member_is_a_fit_of_its_own():
-    fitted = fit("average")
+    fitted = fit("stack")
     for number, member in enumerate(fitted.members):
         alone = fitted.member(number)
         assert alone.members == (member,)
         assert alone.factors is member.factors
         assert alone.spec is member.spec
-    mean = np.mean(
-        [each.factors.at(np.arange(18), np.arange(18)) for each in fitted.members], axis=0
+    mean = np.average(
+        [each.factors.at(np.arange(18), np.arange(18)) for each in fitted.members],
+        axis=0,
+        weights=(0.7, 0.3),
     )
     np.testing.assert_allclose(fitted.factors.at(np.arange(18), np.arange(18)), mean, atol=1e-6)
 
 
 def test_with_rho_every_member_has_it():
-    fitted = fit("average").with_rho(0.25)
+    fitted = fit("stack").with_rho(0.25)
     assert [each.spec.rho for each in fitted.members] == [0.25, 0.25]
     assert fitted.rho == 0.25
 

@@ -102,7 +102,7 @@ def default_search(pins: Pins) -> None:
     models = [completion(n_jobs=n).fit(seen) for n in (1, 4)]
     pins.model("fit", models[0])
     pins.search("search", models[0].search_)
-    pins.add("n_fits", models[0].n_fits_)
+    pins.add("n_members", models[0].n_members_)
     pins.add("same bits on one thread and on four", same_bits(*models))
     with saved(models[0], pins, "file") as path:
         again = load(path)
@@ -304,12 +304,12 @@ def all_pairs(pins: Pins) -> None:
         pins.explanation(f"{name}, folded and explained", folded.explain("new", "i8"))
 
 
-def mean_of_fits(pins: Pins) -> None:
-    """Average three fits of different rank, with isotonic calibration, intervals and prediction sets."""
+def stack_of_fits(pins: Pins) -> None:
+    """Stack at most three fits, with isotonic calibration, intervals and prediction sets."""
     table = exposed_table((150, 90), count=4500, ids=True, seed=2)
     train, held_out = table.split(600, random_state=0)
-    options = {"gammas": (1, 0, 0), "rank": 2, "l2_intercept": 1.0, "implicit_features": False}
-    options |= {"n_fits": 3, "calibration": "isotonic", "n_candidates": 12}
+    options = {"gammas": (1, 0, 0), "l2_intercept": 1.0, "implicit_features": False}
+    options |= {"members": 3, "calibration": "isotonic", "n_candidates": 12}
     recommender = Recommender(completion(**options), random_state=0).fit(train)
     model = recommender.model_
     pins.model("fit", model)
@@ -353,7 +353,7 @@ def row_subsample(pins: Pins) -> None:
     """Search on a subsample of the rows; the table is as large as that takes, so that no constant is patched."""
     seen = exposed_table((6000, 300), count=640_000, seed=4)
     options = {"gammas": (1, 0, 0), "rank": 2, "l2_intercept": 1.0, "implicit_features": False}
-    model = completion(**options, n_fits=1, max_iter=15).fit(seen)
+    model = completion(**options, members=1, max_iter=15).fit(seen)
     pins.model("fit", model)
     pins.search("search", model.search_)
 
@@ -406,7 +406,7 @@ for _dtype in ("float32", "float64"):
             precision="single" if _dtype == "float32" else "double",
         )
 case(other_solvers, precision="double")
-for _case in (implicit_features, side_features, likes_only, all_pairs, mean_of_fits):
+for _case in (implicit_features, side_features, likes_only, all_pairs, stack_of_fits):
     case(_case)
 for _case in (sampled_sums, row_subsample, ranked_lists, kinds_of_files, command_line):
     case(_case)

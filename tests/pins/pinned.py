@@ -49,9 +49,10 @@ class Pins:
         for key in ("n_held_out", "n_folds", "stop_reason", "meaning", "density"):
             self.add(f"{name}.{key}", getattr(search, key))
         self.add(f"{name}.regression", search.regression)
-        if search.average is not None:
-            self.add(f"{name}.average ranks", list(search.average.ranks))
-            self.add(f"{name}.average score", search.average.score)
+        if search.stack is not None:
+            self.add(f"{name}.stack ranks", [each.settings.rank for each in search.stack.members])
+            self.add(f"{name}.stack weights", list(search.stack.weights))
+            self.add(f"{name}.stack score", search.stack.score)
 
     def lists(self, name: str, found: Any) -> None:
         """Keep lists: rows and columns as they are shown, and every number beside them."""

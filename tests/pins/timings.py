@@ -23,7 +23,7 @@ from tests.pins.imports import BinaryMatrixCompletion
 from tests.pins.tables import sparse_table
 seen = sparse_table((8000, 3000), count=300_000)
 options = {"gammas": (0.6, 0.2, 0.2), "rank": 10, "radius": 2.0, "l2": 1.0, "l2_intercept": 1.0}
-BinaryMatrixCompletion(**options, rho="constant", implicit_features=False, n_fits=1, max_iter=5,
+BinaryMatrixCompletion(**options, rho="constant", implicit_features=False, members=1, max_iter=5,
                        n_jobs=1, random_state=0).fit(seen)
 # Of this process alone: the peak that getrusage tells begins with that of the process that started it.
 print(int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024)

@@ -13,7 +13,7 @@ LABELS = np.random.default_rng(0).choice([-1, 0, 1], (40, 30), p=[0.2, 0.5, 0.3]
 
 @pytest.fixture(scope="module")
 def recommender():
-    model = BinaryMatrixCompletion(n_candidates=4, n_fits=1, random_state=0, n_jobs=1)
+    model = BinaryMatrixCompletion(n_candidates=4, members=1, random_state=0, n_jobs=1)
     return Recommender(model, random_state=0).fit(LABELS)
 
 
@@ -58,7 +58,7 @@ def test_without_a_search_and_entries_numbers_are_null(tmp_path):
 
 
 def test_baselines_of_the_test_set_are_beside_those_of_the_validation_set():
-    model = BinaryMatrixCompletion(n_candidates=4, n_fits=1, random_state=0, n_jobs=1)
+    model = BinaryMatrixCompletion(n_candidates=4, members=1, random_state=0, n_jobs=1)
     info = Recommender(model, random_state=0).fit(LABELS, hold_out=0.2).info()
     facts = info.facts()
     for name in ("  baseline: base rate", "  baseline: row and column biases"):

@@ -284,7 +284,7 @@ def test_the_same_input_gives_the_same_bytes(fitted, tmp_path):
 
 @pytest.mark.usefixtures("short_trials")
 def test_seconds_of_a_search_are_not_on_the_page(data):
-    model = BinaryMatrixCompletion((1, 0, 0), implicit_features=False, n_fits=2, random_state=0)
+    model = BinaryMatrixCompletion((1, 0, 0), implicit_features=False, members=2, random_state=0)
     pages = [make_report(Recommender(model, random_state=0).fit(data[0])) for _ in range(2)]
     assert "The model is the mean of 2 fits" in Parsed(pages[0].html).words
     assert pages[0].html == pages[1].html
@@ -375,12 +375,12 @@ def test_without_a_test_set_entries_are_held_out(fitted, data):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"n_fits": 2}, {"implicit_features": True, "l2_implicit": 3.0}]
+    "options", [{}, {"implicit_features": True, "l2_implicit": 3.0}]
 )
 def test_a_refit_on_the_same_entries_is_the_same_model(data, options):
     model = fixed(activity_floor=(1, 1), **options).fit(data[0])
     again = model.with_fitted(model.refit(data[0], 0))
-    assert again.n_fits_ == model.n_fits_
+    assert again.n_members_ == model.n_members_
     np.testing.assert_allclose(again.complete(), model.complete(), atol=0.02)
 
 

@@ -49,7 +49,7 @@ def test_a_watched_fit_ends_earlier_at_the_same_held_out_loss(fold):
 
 @pytest.mark.parametrize("many", [10, 10**6])
 def test_only_fits_of_large_tables_are_watched(monkeypatch, fold, many):
-    monkeypatch.setattr(module, "SINGLE_FOLD_ENTRIES", many)
+    monkeypatch.setattr(module, "TENTHS_FROM", many)
     trials = module.Trials(
         [fold],
         Options(Arithmetic("float32", 1, "auto")),

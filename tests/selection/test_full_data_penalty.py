@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scripted_trials import stack_of_families
 from selection_data import low_rank, observed, telling_mask
 
 from tribit import BinaryMatrixCompletion
@@ -9,12 +10,12 @@ from tribit.backends import Arithmetic
 from tribit.model.spec import ModelSpec
 from tribit.selection import row_subsample as module
 from tribit.selection import search as search_module
-from tribit.selection.record import Average, Candidate
+from tribit.selection.record import Candidate, Stack
 from tribit.selection.row_subsample import (
     FullDataTrials,
     RowSubsample,
     multiply_penalties,
-    scale_average,
+    scale_stack,
 )
 from tribit.selection.search import Budget, choose
 from tribit.selection.space import SearchSpace
@@ -170,25 +171,41 @@ def test_a_gpu_searches_the_whole(seen, monkeypatch):
         )
 
 
-def test_an_average_has_the_ridges_of_the_whole_and_the_calibration_of_the_part(seen):
-    model = fitted(seen, **PLAIN, n_fits=2)
+def test_a_stack_has_the_ridges_of_the_whole_and_the_calibration_of_the_part(seen, monkeypatch):
+    monkeypatch.setattr(search_module, "stack_of", stack_of_families)
+    part = []
+    scale = search_module.scale_stack
+    monkeypatch.setattr(
+        search_module, "scale_stack", lambda *given: part.append(given) or scale(*given)
+    )
+    model = fitted(seen, **PLAIN | {"rank": "auto"}, n_candidates=60)
     search = model.search_
-    first, second = (each.settings for each in search.average.members)
-    assert (first, first.l2) == (search.best.settings, second.l2)
-    assert (first.rank, second.rank) == (2, 4)
-    assert search.held_out[0].size == search.n_held_out < 0.3 * seen.n_observed
-    assert model.row_factors_.shape == (300, 6)
+    ((before, chosen, best),) = part
+    first, second = search.stack.members
+    assert first.settings.is_close(best.settings)
+    assert search.best is best
+    assert best.settings.l2 != chosen.settings.l2
+    # The penalties of each member are multiplied as those of the chosen one are.
+    assert second.settings.l2 == pytest.approx(
+        before.members[1].settings.l2 * best.settings.l2 / chosen.settings.l2
+    )
+    assert second.settings.l2_intercept == before.members[1].settings.l2_intercept
+    assert search.held_out[0].size == search.n_held_out < 0.6 * seen.n_observed
+    assert [each.spec.family for each in model.fitted_.members] == ["factors", "intercepts"]
+    assert model.row_factors_.shape[0] == 300
 
 
-def test_members_of_an_average_follow_the_chosen_one():
+def test_members_of_a_stack_follow_the_chosen_one():
     def candidate(**values):
         return Candidate(ModelSpec(l2_intercept=1.0, **values), 0.5, (0.5,), 1.0, 3)
 
     members = candidate(rank=2, l2=8.0, l2_implicit=4.0), candidate(rank=4, l2=6.0)
     best = candidate(rank=2, l2=2.0, l2_implicit=2.0)
-    found = scale_average(Average(members, 0.4, 0.5), members[0], best)
+    stack = Stack(members, (0.7, 0.3), 0.4, (0.5, 0.6), np.zeros((2, 5)))
+    found = scale_stack(stack, members[0], best)
     assert found.members[0].settings == best.settings
     assert found.members[1].settings.l2 == 6.0 / 4
     assert found.members[1].settings.l2_implicit is None
-    assert (found.score, found.members[1].score) == (0.4, 0.5)
+    assert (found.weights, found.score, found.alone) == ((0.7, 0.3), 0.4, (0.5, 0.6))
+    assert found.scores is stack.scores
     assert multiply_penalties(members[1].settings, ("l2", "l2_implicit"), 2.0).l2 == 12.0

@@ -9,7 +9,7 @@ from tribit.model.spec import CHOOSABLE, ModelSpec
 from tribit.selection.mixtures import CORNER_IMPLICIT_FACTOR, Mixtures
 from tribit.selection.record import Candidate
 from tribit.selection.space import SearchSpace
-from tribit.selection.stages import LineSearches
+from tribit.selection.stages import REFINED_WITHIN, LineSearches
 
 FEATURED = ModelSpec(
     implicit_features=True, l2=2.0, l2_implicit=6.0, l2_intercept=1.0, activity_floor=(1.0, 0.0)
@@ -37,7 +37,7 @@ def tried(best, *mixtures, free=ALL, shape=(30, 20)):
 
 
 def test_the_best_mixture_is_tried_with_the_features_of_the_best_model():
-    mixtures = candidate(NEAR_PN, 0.5), candidate(CORNER, 0.51)
+    mixtures = candidate(NEAR_PN, 0.5 * (1.0 + 0.99 * REFINED_WITHIN)), candidate(CORNER, 0.52)
     (found,) = tried(candidate(FEATURED, 0.5), *mixtures)
     assert found.family == "mixture with implicit features"
     assert (found.gammas, found.radius, found.l2) == (NEAR_PN.gammas, 2.0, 2.0)
@@ -59,7 +59,7 @@ def test_a_ridge_that_the_user_gave_is_kept():
 @pytest.mark.parametrize(
     ("best", "score", "options"),
     [
-        (FEATURED, 0.51, {}),  # the mixture is far behind
+        (FEATURED, 0.5 * (1.0 + 1.01 * REFINED_WITHIN), {}),  # the mixture is far behind
         (replace(FEATURED, implicit_features=False), 0.5, {}),  # features have not gained
         (FEATURED, 0.5, {"shape": (10**4, 10**3)}),  # too many cells
         (FEATURED, 0.5, {"free": ALL - {"implicit_features"}}),

@@ -150,7 +150,7 @@ def test_a_search_of_a_large_table_fits_candidates_to_a_part_and_the_last_fit_to
     monkeypatch.setattr("tribit.selection.trials.make_problem", watched)
     part_entries(monkeypatch, seen.n_observed // 2 - 1)
     model = BinaryMatrixCompletion(
-        gammas=(1, 0, 0), n_candidates=12, random_state=0, n_jobs=1, max_iter=400
+        gammas=(1, 0, 0), n_candidates=12, members=1, random_state=0, n_jobs=1, max_iter=400
     ).fit(seen)
     # Intercepts of both tables, whose largest ridges are compared; the candidates, of which there are none left for the
     # whole table; the last fit.
@@ -161,7 +161,7 @@ def test_a_search_of_a_large_table_fits_candidates_to_a_part_and_the_last_fit_to
     assert fitted[2].shape[0] < seen.shape[0]
     assert model.row_factors_.shape[0] == seen.shape[0]
     again = BinaryMatrixCompletion(
-        gammas=(1, 0, 0), n_candidates=12, random_state=0, n_jobs=2, max_iter=400
+        gammas=(1, 0, 0), n_candidates=12, members=1, random_state=0, n_jobs=2, max_iter=400
     ).fit(seen)
     np.testing.assert_array_equal(model.row_factors_, again.row_factors_)
 

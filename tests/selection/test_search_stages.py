@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scripted_trials import EVERYTHING, MARGIN, Scripted, scripted_lines
+from scripted_trials import EVERYTHING, Scripted, scripted_lines
 from selection_data import low_rank, observed
 
 from tribit.backends import Arithmetic
@@ -23,7 +23,7 @@ from tribit.selection.positive_only import (
 )
 from tribit.selection.record import Candidate
 from tribit.selection.stages import (
-    PATH_END_LOSS,
+    EntryPower,
     FactorPenalty,
     Found,
     HigherRankWithFeatures,
@@ -65,6 +65,7 @@ NO_FACTORS = replace(AFTER_INTERCEPTS, factors=INTERCEPTS)
 #: Implicit features that gain less, and more, than the share that decides the matter.
 SLIGHT = replace(AFTER_FACTORS, featured=scored(0.89, implicit_features=True))
 DECISIVE_FEATURE_GAIN = replace(AFTER_FACTORS, featured=scored(0.8, implicit_features=True))
+WITHOUT_PENALTY = replace(AFTER_INTERCEPTS, factors=scored(0.9, l2=0.0))
 WITHOUT_GAIN = replace(AFTER_INTERCEPTS, factors=scored(0.999))
 SIDED = replace(AFTER_FACTORS, sided=scored(0.8, side_features=True))
 
@@ -85,6 +86,12 @@ def without(*names, **values):
         (FactorPenalty(), PLAIN, AFTER_INTERCEPTS, True),
         (FactorPenalty(), GIVEN_MIXTURE, Found(), False),
         (FactorPenalty(), LIKES, AFTER_INTERCEPTS, False),
+        (EntryPower(), PLAIN, AFTER_FACTORS, True),
+        (EntryPower(), PLAIN, NO_FACTORS, False),
+        (EntryPower(), PLAIN, WITHOUT_PENALTY, False),
+        (EntryPower(), PLAIN, Found(), False),
+        (EntryPower(), without("l2_power"), AFTER_FACTORS, False),
+        (EntryPower(), LIKES, AFTER_FACTORS, False),
         (ImplicitFeatures(), PLAIN, AFTER_FACTORS, True),
         (ImplicitFeatures(), PLAIN, NO_FACTORS, False),
         (ImplicitFeatures(), GIVEN_MIXTURE, Found(), False),
@@ -100,7 +107,7 @@ def without(*names, **values):
         (ImplicitFeatures(), without("alpha", alpha=1.0), AFTER_FACTORS, False),
         (Ranks(), PLAIN, AFTER_FACTORS, True),
         (Ranks(), PLAIN, SLIGHT, True),
-        (Ranks(), PLAIN, DECISIVE_FEATURE_GAIN, False),
+        (Ranks(), PLAIN, DECISIVE_FEATURE_GAIN, True),
         (Ranks(), PLAIN, WITHOUT_GAIN, False),
         (Ranks(), without("rank"), AFTER_FACTORS, False),
         (Ranks(), LIKES, AFTER_FACTORS, False),
@@ -272,39 +279,57 @@ def test_columns_in_use():
 @pytest.mark.parametrize(
     ("scores", "tried", "rank"),
     [
-        ({20: 0.995}, 20, 10),  # less than the margin
-        ({20: 0.98, 40: 1.0}, 40, 20),  # four times are clearly worse
-        ({20: 0.98, 40: 0.985, 80: 0.98}, 80, 40),  # four times are not, eight must help again
-        ({20: 0.98, 40: 0.97, 80: 0.9}, 80, 80),
+        ({20: 1.001}, 20, 10),
+        ({20: 0.999, 40: 1.0}, 40, 20),
+        ({20: 0.98, 40: 0.97, 80: 0.975}, 80, 40),
+        ({20: 0.98, 40: 0.97, 80: 0.96, 90: 0.97}, 90, 80),  # 90 columns are all there are
     ],
 )
-def test_more_columns_must_be_worth_it(monkeypatch, scores, tried, rank):
+def test_the_rank_is_doubled_as_long_as_that_helps(monkeypatch, scores, tried, rank):
     lines = scripted_lines("rank", scores.__getitem__)
     lines.trials.folds = make_folds(observed(np.tile(A, (3, 3))), None, np.random.default_rng(0))
     monkeypatch.setattr(module, "_all_in_use", lambda *_: True)
     first = Candidate(ModelSpec(rank=10), 1.0, (), 0.0, 0)
-    found = Ranks()._raise_rank(lines, first, first)
+    found = Ranks()._raise_rank(lines, first)
     assert max(lines.trials.tried) == tried
     assert found.settings.rank == rank
 
 
-@pytest.mark.parametrize(("score", "rank"), [(0.9, 40), (1.005, 40), (1.02, 10)])
-def test_beside_implicit_features_more_columns_are_taken_unless_clearly_worse(
-    monkeypatch, score, rank
+@pytest.mark.parametrize(("score", "rank"), [(0.9, 40), (1.001, 40), (1.003, 10), (1.02, 10)])
+@pytest.mark.parametrize("side", [False, True])
+def test_beside_implicit_features_four_times_the_rank_is_taken_unless_it_is_worse(
+    monkeypatch, score, rank, side
 ):
     lines = scripted_lines("rank", lambda _: score)
-    lines.trials.folds, lines.trials.preferred = (
-        make_folds(observed(np.tile(A, (2, 2))), None, np.random.default_rng(0)),
-        {},
-    )
+    lines.trials.folds = make_folds(observed(np.tile(A, (2, 2))), None, np.random.default_rng(0))
     monkeypatch.setattr(module, "_all_in_use", lambda *_: True)
-    best = Candidate(ModelSpec(rank=10, implicit_features=True), 1.0, (), 0.0, 0)
-    found = Found(factors=best)
-    assert HigherRankWithFeatures().run(lines, found) is found
+    best = Candidate(
+        ModelSpec(rank=10, implicit_features=True, side_features=side), 1.0, (), 0.0, 0
+    )
+    found = Found(featured=best, sided=best if side else None)
+    after = HigherRankWithFeatures().run(lines, found)
     assert lines.trials.tried == [40]  # once
-    preferred = {name: each.settings for name, each in lines.trials.preferred.items()}
-    wider = {"implicit features": replace(best.settings, rank=40)}
-    assert preferred == (wider if rank == 40 else {})
+    assert (after.sided if side else after.featured).settings == replace(best.settings, rank=rank)
+    assert (after is found) is (rank == 10)
+
+
+@pytest.mark.parametrize(
+    ("scores", "tried", "power"),
+    [
+        ({0.5: 1.1}, [0.5], 0.0),
+        ({0.5: 0.9, 1.0: 0.95}, [0.5, 1.0], 0.5),
+        ({0.5: 0.9, 1.0: 0.8}, [0.5, 1.0], 1.0),
+    ],
+)
+def test_the_power_of_the_number_of_entries_is_raised_as_long_as_that_helps(scores, tried, power):
+    lines = scripted_lines("l2_power", scores.__getitem__)
+    best = Candidate(ModelSpec(rank=10), 1.0, (), 0.0, 0)
+    after = EntryPower().run(lines, Found(factors=best))
+    assert lines.trials.tried == tried
+    assert after.factors.settings.l2_power == power
+    fixed = scripted_lines("l2_power", scores.__getitem__, EVERYTHING - {"l2_power"})
+    assert module.choose_power(fixed, best) is best
+    assert fixed.trials.tried == []
 
 
 class Surface(Scripted):
@@ -338,11 +363,10 @@ def test_fewer_columns_are_shrunk_less():
     assert tried[3:] == [(2, first), (2, second), (2, third)]
 
 
-def test_fewer_columns_must_be_worth_it():
-    for gain, rank in ((0.5, 10), (2.0, 5)):
-        lower = 1.0 - gain * MARGIN
-        assert narrowed(lambda k, _, lower=lower: lower if k == 5 else 1.0)[0].rank == rank
-    settings, tried = narrowed(lambda rank, _: 1.0 if rank == 10 else 1.0 + 2 * PATH_END_LOSS)
+def test_fewer_columns_are_taken_if_they_are_better():
+    for lower, rank in ((1.001, 10), (0.999, 5)):
+        assert narrowed(lambda k, _, lower=lower: lower if k == 5 else 1.0 + (k < 5))[0].rank == rank
+    settings, tried = narrowed(lambda rank, _: 1.0 if rank == 10 else 1.0 + 2 * module.REFINED_WITHIN)
     assert settings == ModelSpec(rank=10, l2=8.0)
     assert len(tried) == len(module.LOW_RANKS)  # far worse: no path
 

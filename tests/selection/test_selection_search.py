@@ -22,6 +22,7 @@ from tribit.selection import (
 from tribit.selection import trials as trials_module
 from tribit.selection.folds import make_folds
 from tribit.selection.gammas import mixture
+from tribit.selection.stacking import MIN_GAIN_IN_NATS
 from tribit.selection.stages import REFINED_WITHIN
 from tribit.selection.trials import Trials
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME
@@ -79,13 +80,13 @@ def test_a_model_of_the_mask_need_be_neither_comparable_nor_copied():
 def test_the_order_is_from_simple_to_rich(search):
     order = ["intercepts", "factors", "implicit features", "mixture"]
     assert list(search.families()) == order
-    # Other numbers of columns of the factors alone come after implicit features, which may make them needless.
+    # Other ranks of the factors alone come before implicit features.
     kinds = [(each.settings.family, each.settings.rank) for each in search.candidates]
-    featured = kinds.index(("implicit features", 10))
-    assert {rank for family, rank in kinds[:featured] if family == "factors"} == {10}
-    assert {rank for family, rank in kinds[featured:] if family == "factors"} >= {1, 2, 5}
+    featured = [family for family, _ in kinds].index("implicit features")
+    assert {rank for family, rank in kinds[:featured] if family == "factors"} >= {1, 2, 5, 10}
+    assert "factors" not in [family for family, _ in kinds[featured:]]
     assert search.stop_reason == "every stage was done"
-    assert search.n_folds == 3
+    assert search.n_folds == 5
     assert search.density == np.mean(A != 0)
     assert search.n_held_out == sum(
         fold.held_out.n_observed for fold in make_folds(observed(A), None, np.random.default_rng(0))
@@ -140,21 +141,6 @@ def test_more_columns_are_tried_where_all_are_in_use():
     assert poor.best.settings.rank <= 10
     few = chosen(low_rank((60, 12), density=0.8, rank=6, size=3.0), free=free)
     assert max(c.settings.rank for c in few.candidates) <= 12  # the smaller side
-
-
-def test_a_stage_s_preference_in_its_family_is_chosen():
-    trials = Trials(
-        make_folds(observed(A), None, np.random.default_rng(0)),
-        OPTIONS,
-        scoring="log_loss",
-        most=None,
-        deadline=None,
-    )
-    tried = [trials.score(ModelSpec(rank=2, l2=l2)) for l2 in (3.0, 6.0)]
-    smallest, other = sorted(tried, key=lambda candidate: candidate.score)
-    assert trials.choice is smallest
-    trials.preferred["factors"] = other
-    assert trials.choice is other
 
 
 def test_a_matrix_of_one_strong_pattern_has_few_columns():
@@ -223,8 +209,8 @@ def test_mixtures_begin_at_the_rule_s_and_stay_in_balls(search):
 def test_what_nobody_looks_at_is_disliked_and_pu_alone_is_found():
     """Rows see what they like, and say so: then to count the unseen as disliked is near the truth."""
     rng = np.random.default_rng(0)
-    taste = 2.5 * rng.standard_normal((80, 2)) @ rng.standard_normal((2, 40)) / np.sqrt(2)
-    taste += 0.8 * rng.standard_normal(40)
+    taste = 2.5 * rng.standard_normal((160, 2)) @ rng.standard_normal((2, 50)) / np.sqrt(2)
+    taste += 0.8 * rng.standard_normal(50)
     seen = rng.random(taste.shape) < 1.0 / (1.0 + np.exp(2.5 - 0.4 * taste))
     labels = np.where(rng.random(taste.shape) < 1.0 / (1.0 + np.exp(-0.6 * taste)), 1, -1) * seen
     for table, corner_gammas in ((labels, (0.0, 1.0, 0.0)), (-labels, (0.0, 0.0, 1.0))):
@@ -249,10 +235,10 @@ def test_of_two_that_are_nearly_the_same_the_simpler_is_chosen():
     )
     simple = trials.score(ModelSpec(rank=2, l2=3.0))
     rich = trials.score(ModelSpec(rank=2, l2=3.0, implicit_features=True, l2_implicit=1e9))
-    # Better at every entry by a hair: no error of the difference stands in its way.
-    trials.candidates[1] = replace(rich, score=simple.score * (1.0 - 1e-5))
-    trials.losses[trials.candidates[1]] = trials.losses[simple] * (1.0 - 1e-5)
-    assert trials.choice is trials.candidates[0]
+    nat = 1.0 / trials.labels.size
+    for share, chosen_place in ((0.99, 0), (1.01, 1)):
+        trials.candidates[1] = replace(rich, score=simple.score - share * MIN_GAIN_IN_NATS * nat)
+        assert trials.choice is trials.candidates[chosen_place]
 
 
 @pytest.mark.parametrize("said", [0.2, 0.0, 0.9])
@@ -277,7 +263,7 @@ def test_the_mixtures_near_pn_are_those_that_the_rule_proposes(monkeypatch, said
     tried = [c.settings.gammas for c in search.candidates if 0.0 < c.settings.gammas[0] < 1.0]
     # For the density of all observed entries: a fold has fewer, and imputes the same share.
     seen = make_folds(observed(A), None, np.random.default_rng(0))[0].train
-    shares = (said, said / 3) if said else ()
+    shares = (said, said / 3) if said else (mixtures.SMALL_SHARE,)
     wanted = [mixture(t, observed(A).density, seen.n_likes / seen.n_observed) for t in shares]
     assert len(dict.fromkeys(tried)) == len(wanted)
     for found, expected in zip(dict.fromkeys(tried), wanted, strict=True):

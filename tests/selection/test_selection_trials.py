@@ -10,11 +10,10 @@ from selection_data import low_rank, observed
 from sklearn.metrics import log_loss as sklearn_log_loss
 from sklearn.metrics import roc_auc_score
 
-from tribit import BinaryMatrixCompletion
 from tribit.backends import Arithmetic
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError
-from tribit.metrics.entries import ENTRY_LOSSES, SCORINGS, error_rate, log_loss, one_minus_auc
+from tribit.metrics.entries import SCORINGS, error_rate, log_loss, one_minus_auc
 from tribit.model.calibration import CALIBRATORS
 from tribit.model.constraints import MaxNorm
 from tribit.model.factors import Factors
@@ -27,6 +26,7 @@ from tribit.selection import trials as module
 from tribit.selection.folds import make_folds, spec_for_fold
 from tribit.selection.gammas import mixture
 from tribit.selection.problem import warm_start
+from tribit.selection.stacking import MIN_GAIN_IN_NATS
 from tribit.selection.trials import (
     Options,
     SearchEndedError,
@@ -69,9 +69,10 @@ def places(part):
 
 def test_folds_are_disjoint_and_each_is_the_rest_of_its_own():
     folds = folds_of()
-    assert len(folds) == parts.MAX_FOLDS
+    assert len(folds) == parts.N_PARTS
     everything = places(SEEN)
     held_out = [places(fold.held_out) for fold in folds]
+    assert set.union(*held_out) == everything
     for k, fold in enumerate(folds):
         assert places(fold.train) | held_out[k] == everything
         assert not places(fold.train) & held_out[k]
@@ -101,21 +102,36 @@ def test_folds_depend_on_the_seed_alone():
     assert places(first[0].held_out) != places(other[0].held_out)
 
 
-@pytest.mark.parametrize("n", [500, 5_000, 39_999, 40_000])
-def test_more_entries_take_fewer_folds(n):
+@pytest.mark.parametrize(
+    ("n", "n_folds", "share"),
+    [(500, 5, 5), (3_999, 5, 5), (4_000, 5, 10), (7_500, 4, 10), (15_000, 2, 10), (30_000, 1, 10)],
+)
+def test_more_entries_take_fewer_and_smaller_folds(monkeypatch, n, n_folds, share):
+    monkeypatch.setattr(parts, "TENTHS_FROM", 4_000)
+    monkeypatch.setattr(parts, "ENOUGH_HELD_OUT", 3_000)
     rng = np.random.default_rng(0)
     labels = np.zeros(250 * 200, dtype=np.int8)
     labels[rng.permutation(labels.size)[:n]] = rng.choice([-1, 1], n)
     folds = folds_of(observed(labels.reshape(250, 200)))
-    judged = sum(fold.held_out.n_observed for fold in folds)
-    if n >= parts.SINGLE_FOLD_ENTRIES:
-        assert len(folds) == 1
-        assert judged == pytest.approx(n / 10, abs=1)
-    else:
-        assert 1 <= len(folds) <= parts.MAX_FOLDS
-        assert judged >= min(parts.MIN_HELD_OUT, parts.MAX_FOLDS * (n // 5))
-        # One fold fewer would not have been enough.
-        assert len(folds) == 1 or judged - n / 5 < parts.MIN_HELD_OUT
+    assert len(folds) == n_folds
+    for fold in folds:
+        assert fold.held_out.n_observed == pytest.approx(n / share, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("enough", "per_class", "n_first"),
+    [(60, 20, 1), (61, 20, 2), (240, 20, 4), (300, 20, 5), (10_000, 20, 5), (60, 30, 2), (1, 70, 3)],
+)
+def test_stages_use_as_few_folds_as_have_enough_entries_of_both_labels(
+    monkeypatch, enough, per_class, n_first
+):
+    labels = np.zeros((30, 20), dtype=int)
+    labels.flat[:300] = np.where(np.arange(300) < 135, -1, 1)  # 27 dislikes and 33 likes in a fold
+    folds = folds_of(observed(labels))
+    assert [fold.held_out.n_dislikes for fold in folds] == [27] * 5
+    monkeypatch.setattr(parts, "MIN_HELD_OUT_OF_STAGES", enough)
+    monkeypatch.setattr(parts, "MIN_HELD_OUT_PER_CLASS", per_class)
+    assert parts.n_first_folds(folds) == n_first
 
 
 # Scores
@@ -217,6 +233,24 @@ def test_what_was_tried_is_not_tried_again():
     assert trials.find(replace(INTERCEPTS, link=Probit())) is None
 
 
+@pytest.mark.parametrize("settings", [INTERCEPTS, ModelSpec(rank=2, l2=3.0)], ids=str)
+def test_finalists_on_further_folds_have_the_scores_of_a_search_on_all(settings):
+    folds = folds_of()
+    limits = {"scoring": "log_loss", "most": 1, "deadline": None, "calibration": "beta"}
+    first = Trials(folds[:2], OPTIONS, **limits)
+    candidate = first.score(settings)
+    whole = first.with_folds(folds[2:], [candidate])
+    expected = trials_of(calibration="beta")
+    wanted = expected.score(settings)
+    (found,) = whole.candidates
+    assert (found.settings, found.scores) == (wanted.settings, wanted.scores)
+    assert found.score == wanted.score != candidate.score
+    assert found.n_iter == wanted.n_iter > candidate.n_iter
+    np.testing.assert_array_equal(whole.scores[found], expected.scores[wanted])
+    np.testing.assert_array_equal(whole.labels, expected.labels)
+    assert first.candidates == [candidate]  # as it was
+
+
 def test_a_fold_imputes_the_share_that_all_entries_do():
     likes = 0.6
     whole = ModelSpec(gammas=mixture(0.3, SEEN.density, likes), rho=0.5, radius=1.0)
@@ -229,21 +263,17 @@ def test_a_fold_imputes_the_share_that_all_entries_do():
     assert spec_for_fold(INTERCEPTS, 0.8) == INTERCEPTS
 
 
-@pytest.mark.parametrize("name", ["platt", "isotonic", "auto"])
+@pytest.mark.parametrize("name", ["platt", "isotonic", "beta", "auto"])
 def test_candidates_are_judged_by_calibrators_that_have_not_seen_the_entry(name):
     trials = trials_of(calibration=name)
     candidate = trials.score(ModelSpec(rank=5, l2=0.01))  # far too sure of itself
     x, labels = trials.scores[candidate], trials.labels
-    by_hand = {}
-    for kind in ("platt", "isotonic"):
-        fold = fold_numbers(x.size, 5, 0)
-        p = np.empty(x.size)
-        for part in range(5):
-            here = fold == part
-            p[here] = CALIBRATORS[kind](x[~here], labels[~here])(x[here])
-        by_hand[kind] = float(-np.mean(np.log(np.where(labels > 0, p, 1 - p))))
-    wanted = min(by_hand.values()) if name == "auto" else by_hand[name]
-    assert candidate.score == pytest.approx(wanted)
+    fold, p = fold_numbers(x.size, 5, 0), np.empty(x.size)
+    fit = CALIBRATORS["beta" if name == "auto" else name]
+    for part in range(5):
+        here = fold == part
+        p[here] = fit(x[~here], labels[~here])(x[here])
+    assert candidate.score == pytest.approx(-np.mean(np.log(np.where(labels > 0, p, 1 - p))))
     assert candidate.score < 0.9 * trials.score_of_link(candidate)
     assert trials.score_of_link(candidate) == pytest.approx(log_loss(Logistic(), x, labels))
     assert trials.calibrates
@@ -253,7 +283,7 @@ def test_candidates_are_judged_by_calibrators_that_have_not_seen_the_entry(name)
 
 def test_a_label_that_is_hardly_held_out_leaves_scores_as_they_are():
     labels = np.full((30, 20), 1)
-    labels[:2, :12] = -1  # 24 dislikes, of which three fifths are held out
+    labels[:2, :12] = -1  # 24 dislikes, three fifths of them in these folds
     trials = Trials(
         folds_of(observed(labels))[:3],
         OPTIONS,
@@ -267,19 +297,6 @@ def test_a_label_that_is_hardly_held_out_leaves_scores_as_they_are():
     # A mean of the folds' means and the mean of all entries: the same number but for the order of the sums.
     assert candidate.score == pytest.approx(trials.score_of_link(candidate), rel=1e-14)
     assert not trials.calibrates
-
-
-def test_behind_is_by_more_than_a_standard_error():
-    trials = trials_of()
-    n = trials.labels.size
-    noise = np.where(np.arange(n) % 2, 1.0, -1.0)
-    simple, rich = (
-        module.Candidate(FAMILIES[name], 0.0, (), 0.0, 1) for name in ("factors", "mixture")
-    )
-    trials.losses[simple] = np.zeros(n)
-    for errors, behind in ((0.9, False), (1.1, True), (-2.0, False)):
-        trials.losses[rich] = noise - np.mean(noise) + errors / np.sqrt(n)
-        assert trials.behind(rich, simple) is behind
 
 
 def test_the_best_is_the_smallest_score_that_is_allowed():
@@ -303,7 +320,6 @@ FAMILIES = {
 def choice_among(entries, *, scoring="log_loss", weights=None, eligible=lambda _: True):
     """Return the family that is chosen, given ``x`` of the same held-out likes and dislikes in each."""
     trials = trials_of(scoring=scoring, eligible=eligible)
-    measure = ENTRY_LOSSES.get(scoring)
     labels = np.where(np.arange(next(iter(entries.values())).size) % 2, 1, -1).astype(np.int8)
     weights = np.ones(labels.size) if weights is None else weights
     trials.labels, trials.weights = labels, weights
@@ -311,67 +327,56 @@ def choice_among(entries, *, scoring="log_loss", weights=None, eligible=lambda _
         score = SCORINGS[scoring](Logistic(), x, labels, weights)
         candidate = module.Candidate(FAMILIES[family], score, (score,), 0.0, 1)
         trials.candidates.append(candidate)
-        trials.losses[candidate] = None if measure is None else measure(Logistic(), x, labels)
     return None if trials.choice is None else trials.choice.settings.family
 
 
-def gaining(mean, deviation, n=200):
-    """Return ``x`` of two models with odds for which the second loses less, by these gains."""
-    labels = np.where(np.arange(n) % 2, 1, -1)
-    gains = mean + deviation * np.where(np.arange(n) % 4 < 2, 1.0, -1.0)
-    losses = np.log(2) + 1.0, np.log(2) + 1.0 - gains
-    return [-labels * np.log(np.expm1(np.broadcast_to(loss, n))) for loss in losses]
+def gaining(*nats, n=200):
+    """Return ``x`` of a model and of others that gain so many nats over it in all, evenly."""
+    labels, first = np.where(np.arange(n) % 2, 1, -1), np.log(2) + 1.0
+    losses = [first, *(first - gain / n for gain in nats)]
+    return [-labels * np.log(np.expm1(np.full(n, loss))) for loss in losses]
 
 
 @pytest.mark.parametrize("weight", [1.0, 7.0])
+@pytest.mark.parametrize("n", [200, 80_000])
 @pytest.mark.parametrize(
-    ("n", "errors", "richer"),
-    [
-        (200, 1.70, False),
-        (200, 1.80, True),
-        (200, -2.0, False),
-        (1000, 1.20, False),
-        (1000, 1.30, True),
-        (80_000, 0.51, False),
-        (80_000, 0.53, True),
-    ],
+    ("share", "richer"), [(0.99, False), (1.01, True), (-2.0, False), (5.0, True)]
 )
-def test_a_richer_family_must_be_ahead_by_half_a_standard_error_to_two(n, errors, richer, weight):
-    # The standard error of a mean of n gains of this deviation is deviation / sqrt(n).
-    deviation = 0.3 if n < 10_000 else 0.9  # the gain must also be a twentieth of a percent
-    simple, rich = gaining(errors * deviation / np.sqrt(n), deviation, n)
+def test_a_more_complex_family_must_gain_a_few_nats(n, share, richer, weight):
+    simple, rich = gaining(share * MIN_GAIN_IN_NATS, n=n)
+    # Only the proportions of weights matter: a table that weighs seven times as much knows no more.
     found = choice_among({"intercepts": simple, "factors": rich}, weights=np.full(n, weight))
     assert found == ("factors" if richer else "intercepts")
 
 
-def test_entries_that_weigh_more_count_more_in_what_is_clearly_ahead():
+def test_uneven_weights_count_as_fewer_entries():
     n = 200
-    simple, rich = gaining(0.04, 0.3, n)
+    simple, rich = gaining(1.5 * MIN_GAIN_IN_NATS, n=n)
     assert choice_among({"intercepts": simple, "factors": rich}) == "factors"
-    losing = np.where(np.arange(n) % 4 < 2, 1.0, 3.0)  # what is lost weighs three times
-    assert choice_among({"intercepts": simple, "factors": rich}, weights=losing) == "intercepts"
+    weights = np.where(np.arange(n) % 4 < 2, 1.0, 20.0)
+    even = np.sum(weights) ** 2 / np.sum(weights**2)
+    assert 1.5 * even / n < 1.0
+    assert choice_among({"intercepts": simple, "factors": rich}, weights=weights) == "intercepts"
 
 
 def test_each_family_is_compared_with_the_last_that_was_ahead():
-    simple, rich = gaining(0.2, 0.1)
-    luckier = gaining(0.201, 0.1)[1]
-    entries = {"intercepts": simple, "factors": rich, "mixture": luckier}
-    assert choice_among(entries) == "mixture"  # the difference is the same everywhere: no error
-    noise = 0.3 * np.where(np.arange(rich.size) % 8 < 4, 1.0, -1.0)
-    entries["mixture"] = luckier + noise
-    assert choice_among(entries) == "factors"
-    assert choice_among({"intercepts": simple, "mixture": rich}) == "mixture"
+    one = MIN_GAIN_IN_NATS
+    simple, rich, richest = gaining(1.5 * one, 2.2 * one)
+    assert choice_among({"intercepts": simple, "factors": rich, "mixture": richest}) == "factors"
+    assert choice_among({"intercepts": simple, "mixture": richest}) == "mixture"
+    simple, rich, richest = gaining(0.9 * one, 1.1 * one)
+    assert choice_among({"intercepts": simple, "factors": rich, "mixture": richest}) == "mixture"
 
 
 def test_only_what_keeps_the_user_s_word_is_chosen():
-    simple, rich = gaining(0.2, 0.1)
+    simple, rich = gaining(3.0 * MIN_GAIN_IN_NATS)
     entries = {"intercepts": rich, "factors": simple}
     assert choice_among(entries) == "intercepts"
     assert choice_among(entries, eligible=lambda settings: settings.rank > 0) == "factors"
     assert choice_among(entries, eligible=lambda _: False) is None
 
 
-def test_where_entries_have_no_loss_the_smaller_score_is_taken():
+def test_other_measures_than_the_likelihood_take_the_smaller_score():
     n = 200
     labels = np.where(np.arange(n) % 2, 1, -1)
     noise = np.random.default_rng(0).standard_normal(n)
@@ -446,10 +451,10 @@ def test_fits_after_the_first_have_the_time_that_is_left(monkeypatch):
     monkeypatch.setattr(module.time, "perf_counter", lambda: 12.0)
     trials = trials_of(deadline=112.0)
     trials.score(INTERCEPTS)
-    assert solver.limits == [None] * 3
+    assert solver.limits == [None] * 5
     monkeypatch.setattr(module.time, "perf_counter", lambda: 42.0)
     trials.score(replace(INTERCEPTS, l2_intercept=1.0))
-    assert solver.limits[3:] == [70.0] * 3
+    assert solver.limits[5:] == [70.0] * 5
 
 
 def test_a_listener_is_told_of_each_candidate():
@@ -624,21 +629,10 @@ def test_folds_hold_out_both_labels_alike():
         assert max(sizes) - min(sizes) <= 1
 
 
-@pytest.mark.slow
-def test_a_richer_family_must_win_more_clearly_where_few_entries_are_held_out():
-    """Pure noise: with half a standard error 4 of these 20 tables were given more than intercepts."""
-    richer = 0
-    for seed in range(20):
-        draws = np.random.default_rng(seed)
-        labels = draws.choice([-1, 1], (30, 20)) * (draws.random((30, 20)) < 0.6)
-        model = BinaryMatrixCompletion(random_state=0, n_jobs=1).fit(labels)
-        richer += model.spec_.family != "intercepts"
-    assert richer <= 1
-
-
 def test_of_many_entries_no_more_than_enough_are_held_out(monkeypatch):
-    monkeypatch.setattr(parts, "SINGLE_FOLD_ENTRIES", 1000)
+    monkeypatch.setattr(parts, "TENTHS_FROM", 1000)
     monkeypatch.setattr(parts, "MAX_HELD_OUT", 50)
+    monkeypatch.setattr(parts, "ENOUGH_HELD_OUT", 50)
     labels = np.where(np.random.default_rng(0).random((60, 40)) < 0.5, 1, -1)
     (fold,) = folds_of(observed(labels))
     assert fold.held_out.n_observed == 2400 // (2400 // 50)

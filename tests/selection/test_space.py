@@ -13,7 +13,7 @@ from tribit.model.fitted import LIKE
 from tribit.model.spec import ModelSpec
 from tribit.propensity import row_column
 from tribit.selection import space as module
-from tribit.selection.space import NOTHING_FREE, Criterion, SearchSpace
+from tribit.selection.space import MAX_MEMBERS, NOTHING_FREE, Criterion, SearchSpace
 from tribit.solvers import LBFGS, Newton, ProjectedGradient, Solver
 
 A = low_rank((40, 30), density=0.5)
@@ -247,9 +247,12 @@ def test_one_label_is_compared_by_probabilities():
 
 
 def test_the_criterion_is_the_user_s():
-    chosen = {"scoring": "auc", "target": "all", "calibration": "isotonic", "n_fits": 2}
+    chosen = {"scoring": "auc", "target": "all", "calibration": "isotonic", "members": 2}
     assert space_of(**chosen).criterion == Criterion(**chosen)
-    assert space_of().criterion == Criterion(calibration="auto", n_fits="auto")
+    assert space_of().criterion == Criterion(calibration="auto", members=MAX_MEMBERS)
+    # A stack would multiply the rank that was asked for, unless a number of members is asked for too.
+    assert space_of(rank=3).criterion.members == 1
+    assert space_of(rank=3, members=2).criterion.members == 2
     assert space_of(search=False, **chosen).criterion.calibration is None
 
 

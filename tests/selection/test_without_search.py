@@ -29,7 +29,7 @@ DEFAULTS = {
     "side_features": False,
     "l2_side": None,
     "calibration": None,
-    "n_fits": 1,
+    "members": 1,
 }
 PARTS = ("row_factors_", "column_factors_", "row_intercepts_", "column_intercepts_")
 
@@ -73,7 +73,7 @@ def check_same(ours, theirs):
         {"implicit_features": True},
         {"implicit_features": True, "l2_implicit": 3.0},
         {"link": "probit", "solver": "lbfgs"},
-        {"rank": 3, "n_fits": 3},
+        {"rank": 3, "members": 3},
         {"scoring": "auc", "n_candidates": 1, "max_time": 60.0},
     ],
     ids=str,
@@ -81,13 +81,13 @@ def check_same(ours, theirs):
 def test_every_auto_has_its_default_bit_for_bit(parameters):
     ours = fitted(search=False, **parameters)
     check_same(ours, fitted(**{**DEFAULTS, **parameters}))
-    assert ours.n_fits_ == parameters.get("n_fits", 1)
+    assert ours.n_members_ == 1  # there are no candidates to stack
     for name in {"rank", "l2", "l2_intercept"} & set(DEFAULTS):
         assert getattr(ours, f"{name}_") == parameters.get(name, DEFAULTS[name]), name
 
 
 def test_the_defaults_are_those_of_all_that_may_be_chosen():
-    assert set(DEFAULTS) == set(CHOOSABLE) | {"calibration", "n_fits"}
+    assert set(DEFAULTS) == set(CHOOSABLE) | {"calibration", "members"}
 
 
 def test_a_small_table_has_as_many_columns_as_it_may():

@@ -7,7 +7,7 @@ import pytest
 
 from model_parts import put_together, taken_apart
 from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, Recommender, load
-from tribit.selection.record import Average, Candidate, Search
+from tribit.selection.record import Candidate, Search, Stack
 from tribit.simulate import low_rank_target
 from tribit.storage.searches import packed_search, unpacked_search
 
@@ -52,7 +52,7 @@ def test_a_model_of_a_file_is_saved_again_alike(model, tmp_path):
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
-def test_averages_failed_fits_and_mentions_survive(model):
+def test_stacks_failed_fits_and_mentions_survive(model):
     from tribit.errors import Message, parameter
 
     candidates = model.search_.candidates
@@ -67,16 +67,18 @@ def test_averages_failed_fits_and_mentions_survive(model):
         1.5,
         Message(f"{parameter('max_time')} was reached"),
         0.5,
-        average=Average((candidates[1], candidates[0]), 0.4, 0.5),
+        stack=Stack((candidates[1], candidates[0]), (0.7, 0.3), 0.4, (0.5, np.inf)),
         calibrated=True,
         regression=0.25,
     )
     found = unpacked_search(packed_search(search).tobytes())
     same(found, search)
     assert found.candidates[-1].score == np.inf
-    assert found.average.ranks == search.average.ranks
-    assert (found.average.score, found.average.best_score) == (0.4, 0.5)
-    assert "times the work" not in str(found.average)
+    assert found.stack.members == (found.candidates[1], found.candidates[0])
+    for name in ("weights", "score", "alone"):
+        assert getattr(found.stack, name) == getattr(search.stack, name)
+    assert found.stack.scores is None
+    assert str(found.stack) == str(search.stack)
     assert found.stop_reason.marked == search.stop_reason.marked
     assert found.regression == 0.25
 
@@ -87,6 +89,19 @@ def test_nothing_chosen_survives():
     found = unpacked_search(packed_search(search).tobytes())
     assert found.best is None
     assert str(found) == str(search)
+
+
+def stacked(**changes):
+    """Return the fields of a stack of the first two candidates, with some changes."""
+    fields = {"stack_weights": [0.6, 0.4], "stack_score": 0.5, "stack_alone": [0.6, 0.7]}
+    return {"stack": [0, 1], **fields, **changes}
+
+
+def test_the_fields_of_a_stack_are_read(model):
+    record = json.loads(packed_search(model.search_).tobytes())
+    record.update(stacked())
+    found = unpacked_search(json.dumps(record).encode()).stack
+    assert (found.weights, found.score, found.alone) == ((0.6, 0.4), 0.5, (0.6, 0.7))
 
 
 CHANGES = [
@@ -106,8 +121,14 @@ CHANGES = [
     (lambda record: record["candidates"][0].pop("settings"), "settings"),
     (lambda record: record["candidates"][0]["settings"].update(l2=-1), "l2"),
     (lambda record: record["candidates"].append(3), "candidate"),
-    (lambda record: record.update(average=[0]), "average"),
-    (lambda record: record.update(average=[0, 1]), "average_score"),
+    (lambda record: record.update(stack=[0]), "stack"),
+    (lambda record: record.update(stack=[0, 1]), "stack_weights"),
+    (lambda record: record.update(stacked(stack_weights=[1.0])), "stack_weights"),
+    (lambda record: record.update(stacked(stack_weights=[1.0, 0.0])), "stack_weights"),
+    (lambda record: record.update(stacked(stack_weights=[1.0, True])), "stack_weights"),
+    (lambda record: record.update(stacked(stack_alone=None)), "stack_alone"),
+    (lambda record: record.update(stacked(stack_score="low")), "stack_score"),
+    (lambda record: record.update(stacked(stack=[0, 10**6])), "index"),
     (lambda record: record.update(colour="red"), "colour"),
 ]
 

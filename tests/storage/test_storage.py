@@ -535,6 +535,14 @@ DAMAGE = {
         calibrated("platt", line=[1.0, 0.0, 0.0]),
         "calibrator:line must have the shape 2",
     ),
+    "calibrator whose slope is negative": (
+        calibrated("beta", beta=[1.0, -1.0, 0.0]),
+        "dislike_slope must be",
+    ),
+    "calibrator with a slope too few": (
+        calibrated("beta", beta=[1.0, 0.0]),
+        "calibrator:beta must have the shape 3",
+    ),
     "calibrator that falls": (
         calibrated("isotonic", places=[0.0, 1.0], probabilities=[0.6, 0.4]),
         "must not decrease",

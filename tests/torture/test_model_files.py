@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from model_parts import put_together, taken_apart
+from other_parts import stacked
 from tribit import (
     BinaryMatrixCompletion,
     InvalidInputError,
@@ -30,7 +31,7 @@ ODD = [
     None, True, False, 0, 1, -1, 2, 3, 2**31, 2**63, -(2**63), 10**30, 10**400, 0.5, -0.0, 1e-320, 1e300, 1e999, -1e999,
     float("nan"), "", "x", "auto", "nan", "1", "\n", "\0", "\ud800", "é" * 50, "x" * 5000, [], [1, 2, 3], ["a"],
     [0.2, 0.3, 0.5], {}, {"name": "logistic"}, {"name": "newton"}, {"name": "lbfgs", "memory": 3}, DEEP, "platt",
-    "isotonic", "identity", "float64", "F8_E4M3", "F4", "F64", "F32", "U8", "BOOL", "<U1",
+    "isotonic", "beta", "identity", "float64", "F8_E4M3", "F4", "F64", "F32", "U8", "BOOL", "<U1",
     "<U400000000", ">i8", "O", "|O", "M8[s]", "V8",
 ]  # fmt: skip
 NUMBERS = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-320, 1e30, -1e38, 1e150, 1e308, -1e308]
@@ -48,10 +49,12 @@ def models():
     yield BinaryMatrixCompletion(**fixed).fit(named)
     yield BinaryMatrixCompletion((0.5, 0.3, 0.2), **{**fixed, "dtype": "float64"}).fit(mixed)
     yield BinaryMatrixCompletion(**fixed, solver=ProjectedGradient(grow=True), link="probit").fit(A)
-    for calibration in ("platt", "isotonic"):
+    for calibration in ("platt", "beta", "isotonic"):
         yield BinaryMatrixCompletion(**{**fixed, "rank": 0}, calibration=calibration).fit(named)
     fixed |= {"search": False}
-    yield BinaryMatrixCompletion(**fixed, n_fits=2, implicit_features=True).fit(named)
+    fixed["implicit_features"] = True
+    yield stacked([BinaryMatrixCompletion(**fixed, l2_implicit=x).fit(named) for x in (1.0, 9.0)])
+    del fixed["implicit_features"]
     # A recommender of the mean of two members of different families, with features of one side.
     table = {"column": range(8), "kind": list("abcabcab"), "year": np.arange(8.0)}
     plain = BinaryMatrixCompletion(**fixed).fit(named)

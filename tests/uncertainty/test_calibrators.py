@@ -10,9 +10,11 @@ from tribit.propensity import row_column
 from tribit.simulate import low_rank_target, observe, quantise
 from tribit.uncertainty import (
     CALIBRATORS,
+    Beta,
     Identity,
     Isotonic,
     Platt,
+    beta,
     calibrate,
     calibration_losses,
     calibrator_from,
@@ -61,7 +63,8 @@ def test_platt_recovers_the_line_labels_were_drawn_from(link):
     assert found.offset == pytest.approx(-0.2, abs=0.05)
 
 
-@pytest.mark.parametrize(
+#: Labels from which a slope would be infinite, negative or undefined without a prior.
+HARD_LABELS = pytest.mark.parametrize(
     ("x", "labels"),
     [
         ([-1.0, 1.0], [-1, 1]),
@@ -72,10 +75,107 @@ def test_platt_recovers_the_line_labels_were_drawn_from(link):
         (np.linspace(-900, 900, 60), np.tile([1, -1], 30)),
     ],
 )
+
+
+@HARD_LABELS
 def test_platt_stays_positive_and_finite_whatever_the_labels(x, labels):
     found = platt(x, labels)
     assert 0 < found.slope < np.inf
     assert np.all(np.isfinite(found(np.array([-1e3, 0.0, 1e3]))))
+
+
+@pytest.mark.parametrize("link", [Logistic(), Logistic(7.0), Probit(), Probit(0.3)], ids=repr)
+@pytest.mark.parametrize("seed", range(3))
+def test_beta_finds_the_minimum_of_its_formula(link, seed):
+    x, labels = drawn(300, slope=0.5, offset=0.3 * seed, link=link, seed=seed)
+    x = np.where(x < 0, 0.3 * x, x) / (Logistic().level(0.75) / link.level(0.75))
+    weights = np.random.default_rng(seed).uniform(0.1, 3.0, 300)
+    w = weights * weights.sum() / np.sum(weights**2)
+    p = link.probability(x)
+
+    def formula(unknowns):
+        (a, b), c = np.exp(unknowns[:2]), unknowns[2]
+        log_odds = a * np.log(p) - b * np.log1p(-p) + c
+        return (
+            w @ np.logaddexp(0.0, -labels * log_odds) + a - np.log(a) + b - np.log(b) + c**2 / 2
+        )
+
+    best = minimize(formula, np.zeros(3), method="BFGS", options={"gtol": 1e-8})
+    found = beta(x, labels, weights, link=link)
+    slopes = [found.like_slope, found.dislike_slope]
+    assert formula(np.append(np.log(slopes), found.offset)) <= best.fun + 1e-8
+    np.testing.assert_allclose(
+        [*slopes, found.offset], [*np.exp(best.x[:2]), best.x[2]], rtol=1e-4, atol=1e-4
+    )
+    # By hand at one place: log-odds of the calibrated probability.
+    q = found(x[:1])[0]
+    assert np.log(q / (1 - q)) == pytest.approx(
+        slopes[0] * np.log(p[0]) - slopes[1] * np.log1p(-p[0]) + found.offset, abs=1e-9
+    )
+
+
+@pytest.mark.parametrize("link", [Logistic(), Probit(0.5)], ids=repr)
+def test_beta_recovers_the_curve_labels_were_drawn_from(link):
+    draws = np.random.default_rng(0)
+    x = 2.0 * link.level(0.75) * draws.standard_normal(60_000)
+    truth = Beta(0.4, 1.5, -0.3, link)
+    labels = np.where(draws.random(x.size) < truth(x), 1, -1)
+    found = beta(x, labels, link=link)
+    assert found.like_slope == pytest.approx(0.4, abs=0.05)
+    assert found.dislike_slope == pytest.approx(1.5, abs=0.12)
+    assert found.offset == pytest.approx(-0.3, abs=0.1)
+
+
+def test_guessing_bounds_the_chance_from_below_and_beta_follows():
+    """A quarter of right answers by guessing: no line in the log-odds has that curve."""
+    draws = np.random.default_rng(1)
+    x = 3.0 * draws.standard_normal(20_000)
+    chance = 0.25 + 0.75 * Logistic().probability(x)
+    labels = np.where(draws.random(x.size) < chance, 1, -1)
+    errors = {
+        name: np.mean((CALIBRATORS[name](x, labels)(x) - chance) ** 2) for name in ("beta", "platt")
+    }
+    assert errors["beta"] < errors["platt"] / 5
+    assert beta(x, labels).like_slope < 0.5 < beta(x, labels).dislike_slope
+
+
+@pytest.mark.parametrize("link", [Logistic(), Logistic(3.0), Probit(), Probit(0.2)], ids=repr)
+def test_beta_with_slopes_of_one_is_the_link_and_always_increases(link):
+    x = np.linspace(-8, 8, 401) * link.level(0.75)
+    np.testing.assert_allclose(Beta(1.0, 1.0, 0.0, link)(x), link.probability(x), rtol=1e-12)
+    two = Beta(2.0, 2.0, 0.3, Logistic())(x)
+    np.testing.assert_allclose(two, Platt(2.0, 0.3)(x), rtol=1e-12)
+    for slopes in ((0.01, 0.01), (0.2, 5.0), (5.0, 0.2)):
+        p = Beta(*slopes, -0.7, link)(x)
+        assert np.all(np.diff(p) >= 0.0)
+        assert np.all((p >= 0.0) & (p <= 1.0))
+        assert np.ptp(p) > 0.01
+
+
+@HARD_LABELS
+@pytest.mark.parametrize("link", [Logistic(), Probit()], ids=repr)
+def test_beta_stays_positive_and_finite_whatever_the_labels(x, labels, link):
+    found = beta(x, labels, link=link)
+    assert 0 < found.like_slope < np.inf
+    assert 0 < found.dislike_slope < np.inf
+    p = found(np.array([-1e6, -1e3, 0.0, 1e3, 1e6]))
+    assert np.all((p >= 0.0) & (p <= 1.0))
+    assert np.all(np.diff(p) >= 0.0)
+
+
+def test_beta_of_few_labels_is_near_the_link_and_weights_are_copies():
+    near = beta([0.5, -0.5], [-1, 1])
+    assert near.like_slope == pytest.approx(1.0, abs=0.3)
+    assert near.dislike_slope == pytest.approx(1.0, abs=0.3)
+    x, labels = drawn(200)
+    grid = np.linspace(-4, 4, 9)
+    np.testing.assert_allclose(
+        beta(x, labels, np.full(200, 1e-9))(grid), beta(x, labels)(grid), rtol=1e-9
+    )
+    weights = np.r_[np.ones(150), np.zeros(50)]
+    np.testing.assert_allclose(
+        beta(x, labels, weights)(grid), beta(x[:150], labels[:150])(grid), rtol=1e-9
+    )
 
 
 def test_few_labels_change_little_and_many_decide():
@@ -235,6 +335,15 @@ def test_bad_input_is_named():
         Platt(0.0, 0.0)
     with pytest.raises(InvalidInputError, match="offset must be"):
         Platt(1.0, np.nan)
+    for values, name in (((0.0, 1.0, 0.0), "like_slope"), ((1.0, -1.0, 0.0), "dislike_slope")):
+        with pytest.raises(InvalidInputError, match=f"^{name} must be"):
+            Beta(*values)
+    with pytest.raises(InvalidInputError, match="offset must be"):
+        Beta(1.0, 1.0, np.inf)
+    with pytest.raises(InvalidInputError, match="position 1: the score nan"):
+        beta([1.0, np.nan], [1, 1])
+    with pytest.raises(InvalidInputError, match="damaged"):
+        calibrator_from("beta", {"beta": np.array([1.0, 2.0])}, Logistic())
     with pytest.raises(InvalidInputError, match="places must increase"):
         Isotonic(np.array([0.0, 1.0]), np.array([0.5, 0.4]))
     for places in ([-np.inf, 1.0], [0.0, np.inf], [-1.5e308, 1.5e308]):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from other_parts import stacked
 from tribit import BinaryMatrixCompletion, InvalidInputError, Logistic, Observations
 from tribit.simulate import low_rank_target, observe, quantise
 from tribit.uncertainty import laplace
@@ -26,14 +27,19 @@ def table(shape=(30, 25)):
         {"implicit_features": True},
         {"gammas": (0.5, 0.3, 0.2), "radius": 3.0},
         {"intercept": False},
-        {"n_fits": 2},
+        {"ranks": (2, 4)},
         {"l2_power": 0.5},
     ],
-    ids=["pn", "features", "mixture", "no intercept", "average", "by entries"],
+    ids=["pn", "features", "mixture", "no intercept", "stack", "by entries"],
 )
 def test_some_entries_have_the_deviations_of_all(options):
     seen = table()
-    model = BinaryMatrixCompletion(rank=2, l2=1.0, dtype="float64", **FIXED, **options).fit(seen)
+    options = dict(options)
+    models = [
+        BinaryMatrixCompletion(rank=rank, l2=1.0, dtype="float64", **FIXED, **options).fit(seen)
+        for rank in options.pop("ranks", (2,))
+    ]
+    model = stacked(models)
     i, j = np.array([3, 3, 4, 29, 0, 4]), np.array([0, 24, 11, 7, 7, 7])
     np.testing.assert_allclose(
         standard_deviations(model.fitted_, seen, i, j),

@@ -6,7 +6,7 @@ from scipy.special import expit
 from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
 
-from other_parts import with_factors
+from other_parts import stacked, with_factors
 from tribit import (
     BinaryMatrixCompletion,
     InvalidInputError,
@@ -32,8 +32,12 @@ RNG = np.random.default_rng(5)
 A = np.where(RNG.random((40, 12)) < 0.7, RNG.choice([-1, 1], (40, 12)), 0)
 
 
-def fitted(X=A, **changes):
-    return BinaryMatrixCompletion(**{**OPTIONS, **changes}).fit(X)
+def fitted(X=A, ranks=(), **changes):
+    """Return a fit, or the stack of one fit of each rank."""
+    options = {**OPTIONS, **changes}
+    if ranks:
+        return stacked([fitted(X, **{**changes, "rank": rank}) for rank in ranks], (0.7, 0.3))
+    return BinaryMatrixCompletion(**options).fit(X)
 
 
 def dense_scores(model):
@@ -54,8 +58,8 @@ def both(found):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"n_fits": 2}, {"implicit_features": True, "l2_implicit": 3.0}, {"dtype": "float32"}],
-    ids=["one fit", "average", "implicit features", "single precision"],
+    [{}, {"ranks": (3, 5)}, {"implicit_features": True, "l2_implicit": 3.0}, {"dtype": "float32"}],
+    ids=["one fit", "stack", "implicit features", "single precision"],
 )
 def test_positions_are_a_biplot_of_the_scores_without_biases(options):
     model = fitted(**options)
@@ -138,7 +142,7 @@ def test_ellipses_hold_the_true_positions_as_often_as_they_say():
         np.testing.assert_allclose(np.mean(shares, axis=0), [0.5, 0.9], atol=0.06)
 
 
-@pytest.mark.parametrize("options", [{}, {"n_fits": 2}], ids=["one fit", "average"])
+@pytest.mark.parametrize("options", [{}, {"ranks": (3, 5)}], ids=["one fit", "stack"])
 def test_covariances_are_those_of_the_factors_on_the_axes(options):
     model = fitted(**options)
     found, posterior = positions(model, A), laplace(model, A)

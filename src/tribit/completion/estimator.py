@@ -255,14 +255,14 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
     scores_ : Scores
         Axes, factors and curve of the predictions (:class:`tribit.model.scores.Scores`).
     row_factors_, column_factors_ : array of shape (n_rows, rank), (n_columns, rank)
-        U and V. The mean of several fits has the latent factors of all of them.
+        U and V. A stack has the latent factors of all of its members.
     intercept_ : float
         The global intercept, 0 without intercepts.
     row_intercepts_, column_intercepts_ : array
         The biases (main effects) of rows and columns.
     objective_ : float
         The objective above at the solution, in float64; with a sampled backend an estimate from another sample than
-        that of the fit. Of several fits that of the first, like ``n_iter_`` and ``history_``. It does not
+        that of the fit. Of a stack that of its first member, like ``n_iter_`` and ``history_``. It does not
         include the regression that a search on likes alone may add to the factors (``search_.regression``); ``rank_``
         counts its latent factors.
     backend_ : {"exact", "sampled"} or None
@@ -289,7 +289,7 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
     n_members_ : int
         Number of fits whose weighted mean the model is.
     unknowns_ : Factors
-        The unknowns of the minimisation, of several fits their mean: the factors and intercepts themselves, or with
+        The unknowns of the minimisation, of a stack their mean: the factors and intercepts themselves, or with
         features the coefficients that they are computed from (:class:`tribit.model.features.Features`).
     rho_ : float, Missingness or None
         The ``rho`` of the fit. A file does not keep a fitted model of the mask: then None, and it may be set.

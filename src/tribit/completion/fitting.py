@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ from tribit.selection.refit import (
 from tribit.selection.search import search_hyperparameters
 from tribit.selection.space import with_fitted_rho
 from tribit.selection.trials import default_solver, options_of
-from tribit.solvers import SolverResult, Stopping, as_solver
+from tribit.solvers import Solver, SolverResult, Stopping, as_solver
 from tribit.solvers.loop import (
     ABOVE_MINIMUM,
     DIVERGED,
@@ -60,17 +61,19 @@ def fit(
         )
         spec, search = search_hyperparameters(model, observations, asked, draws, side, device)
         spec = with_fitted_rho(spec, observations, model, draws)
-        solver = default_solver(spec) if asked is None else asked
         # One Ctrl-C ends the search or the refit early; a second one is an error.
         interrupted = search is not None and search.interrupted
-        most = solver.max_iter if model.max_iter is None else model.max_iter
         specs = member_specs(spec, search)
+        solvers = _solvers(specs, asked)
+        most = solvers[0].max_iter if model.max_iter is None else model.max_iter
         with progress("fitting", most, model.callback, shown=bool(model.verbose)) as callback:
             stopping = Stopping(
                 most, model.tol, model.max_time, callback, interruptible=not interrupted
             )
             options = options_of(model, side, device)
-            fits = fit_members(specs, observations, search, asked, stopping, options, draws)
+            fits = fit_members(
+                specs, observations, search, solvers, stopping, options, draws, model.max_iter
+            )
         weights = member_weights(search, len(fits.found))
         members = fits.members(observations, encoders, model.dtype, weights)
         meaning = LIKE if search is None else search.meaning
@@ -111,17 +114,18 @@ def refit(
     rho = with_fitted_rho(first, observations, model, draws).rho
     specs = [replace(spec, rho=rho, side_features=False, imputed=imputed) for spec in specs]
     asked = None if is_auto(model.solver) else as_solver(model.solver)
-    solver = default_solver(specs[0]) if asked is None else asked
-    most = solver.max_iter if model.max_iter is None else model.max_iter
+    solvers = _solvers(specs, asked)
+    most = solvers[0].max_iter if model.max_iter is None else model.max_iter
     with single_threaded_blas():
         fits = fit_members(
             specs,
             observations,
             None if search is None else replace(search, ends={}),
-            asked,
+            solvers,
             Stopping(most, model.tol, model.max_time, None, interruptible=interruptible),
             options_of(model),
             draws,
+            model.max_iter,
         )
     weights = [each.weight for each in fitted.members[: len(fits.found)]]
     members = fits.members(observations, (None, None), model.dtype, weights)
@@ -133,6 +137,11 @@ def refit(
         fitted.meaning,
         horizon=fitted.horizon,
     )
+
+
+def _solvers(specs: Sequence[ModelSpec], asked: Solver | None) -> list[Solver]:
+    """Return the solver of each model: the one that was asked for, or the first that can fit it."""
+    return [default_solver(spec) if asked is None else asked for spec in specs]
 
 
 def requested_rho(model: BinaryMatrixCompletion) -> Any:

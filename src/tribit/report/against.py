@@ -449,7 +449,7 @@ def _settings(recommender: Recommender, other: Recommender, words: Nouns) -> lis
             "data": describe_table(each, words, files),
             "a like is": _like_of(each),
             "ranker": "no" if each.ranker_ is None else "yes",
-            "averaged fits": str(len(model.fitted_.members)),
+            "stacked fits": str(len(model.fitted_.members)),
         }
         unused = () if model.spec_.uses_unobserved else ("rho",)
         settings |= {

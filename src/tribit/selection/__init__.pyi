@@ -2,9 +2,9 @@
 
 from .gammas import SuggestedGammas as SuggestedGammas
 from .gammas import suggest_gammas as suggest_gammas
-from .record import Average as Average
 from .record import Candidate as Candidate
 from .record import Search as Search
+from .record import Stack as Stack
 from .search import Budget as Budget
 from .search import choose as choose
 from .space import Criterion as Criterion

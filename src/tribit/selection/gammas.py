@@ -27,7 +27,7 @@ from tribit.backends.threads import single_threaded_blas
 from tribit.data.axis import AnyArray
 from tribit.data.observations import Observations, as_observations
 from tribit.errors import InvalidInputError, parameter
-from tribit.metrics.entries import Array
+from tribit.metrics.entries import Array, losses
 from tribit.model.risks import t_max
 from tribit.model.spec import CHOOSABLE, ModelSpec, is_auto
 from tribit.randomness import generator
@@ -248,10 +248,11 @@ def _compare(trials: Trials, spec: ModelSpec, observations: Observations) -> Sug
 
 
 def _error(trials: Trials, candidate: Candidate, other: Candidate) -> float:
-    losses, others = trials.losses[candidate], trials.losses[other]
-    assert losses is not None
-    assert others is not None
-    return mean_difference(losses, others, trials.weights)[1]
+    own, others = (
+        losses(each.settings.link, trials.scores[each], trials.labels)
+        for each in (candidate, other)
+    )
+    return mean_difference(own, others, trials.weights)[1]
 
 
 def _spec_of(model: Any) -> ModelSpec:

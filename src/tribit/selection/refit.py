@@ -31,7 +31,7 @@ from tribit.selection.problem import Problem, warm_start
 from tribit.selection.record import Search
 from tribit.selection.significance import chosen_calibrator, one_sided
 from tribit.selection.space import calibrates
-from tribit.selection.trials import Options, default_solver, problem_of
+from tribit.selection.trials import Options, problem_of
 from tribit.solvers import Solver, SolverResult, Stopping
 from tribit.solvers.loop import INTERRUPTED, OUT_OF_TIME, minimise_in_stages
 
@@ -84,20 +84,22 @@ def fit_members(
     specs: Sequence[ModelSpec],
     observations: Observations,
     search: Search | None,
-    solver: Solver | None,
+    solvers: Sequence[Solver],
     stopping: Stopping,
     options: Options,
     draws: np.random.Generator,
+    max_iter: int | None = None,
 ) -> Fits:
     """Minimise each model on all observed entries, from warm starts of the search.
 
+    Each has its solver, whose own number of iterations is the greatest unless ``max_iter`` is given.
     The time that ``stopping`` allows is that of all fits together. A further fit that time or the user has cut short is
     left out of the mean; the first is kept in any case.
     """
     began = time.perf_counter()
     done: list[tuple[ModelSpec, Problem, SolverResult]] = []
     ended: str | None = None
-    for spec in specs:
+    for spec, solver in zip(specs, solvers, strict=True):
         left: Any = stopping.max_time
         if done and left is not None:
             left -= time.perf_counter() - began
@@ -107,11 +109,15 @@ def fit_members(
         problem = problem_of(observations, spec, options, draws)
         ends = {} if search is None else search.ends
         objective, result = minimise_in_stages(
-            default_solver(spec) if solver is None else solver,
+            solver,
             problem.objective,
             problem.constraints,
             warm_start(problem, spec, ends),
-            replace(stopping, max_time=left),
+            replace(
+                stopping,
+                max_iter=solver.max_iter if max_iter is None else max_iter,
+                max_time=left,
+            ),
             draws,
         )
         problem = replace(problem, objective=objective)

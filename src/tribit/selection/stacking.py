@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import nnls
 
 from tribit.metrics.entries import Array, Labels
 from tribit.model.links import Link
@@ -35,6 +36,8 @@ N_TRIED = 3
 MAX_ITERATIONS, TOLERANCE = 50, 1e-9
 #: Ridge of the normal equations, as a share of the largest curvature: members may be nearly equal.
 RIDGE = 1e-9
+#: Least curvature of that: far out, where every entry is certain, there is none.
+MIN_CURVATURE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +91,7 @@ class _Entries:
 def fit_weights(
     x: Array, labels: Labels, weights: NDArray[Any], link: Link, start: Array | None = None
 ) -> Weighting:
-    """Return the weights of the candidates: the minimum over ``w >= 0`` and c, by Newton's method with an active set.
+    """Return the weights of the candidates: the minimum over ``w >= 0`` and c, by Newton's method.
 
     Parameters
     ----------
@@ -105,28 +108,42 @@ def fit_weights(
     m = len(entries.x)
     design = np.vstack([entries.x, np.ones(labels.size)])
     unknowns = np.append(np.full(m, 1.0 / m) if start is None else start, 0.0)
-    bounded = np.arange(m + 1) < m
     loss, first, second = entries.derivatives(unknowns @ design)
     for _ in range(MAX_ITERATIONS):
         gradient = design @ first
-        free = ~(bounded & (unknowns <= 0.0) & (gradient >= 0.0))
-        curvature = (design[free] * second) @ design[free].T
-        curvature[np.diag_indices_from(curvature)] += RIDGE * float(np.trace(curvature))
-        step = np.zeros(m + 1)
-        step[free] = np.linalg.lstsq(curvature, -gradient[free], rcond=None)[0]
+        step = _quadratic_minimum(unknowns, gradient, _curvature(design, second)) - unknowns
         length, before = 1.0, loss
         while length > 1e-6:
-            moved = np.where(
-                bounded, np.maximum(unknowns + length * step, 0.0), unknowns + length * step
-            )
+            moved = unknowns + length * step
             found, *derivatives = entries.derivatives(moved @ design)
-            if found <= loss + 1e-4 * float(gradient @ (moved - unknowns)):
+            if found <= loss + 1e-4 * length * float(gradient @ step):
                 unknowns, loss, (first, second) = moved, found, derivatives
                 break
             length /= 2.0
         if before - loss < TOLERANCE:
             break
     return Weighting(unknowns[:m], float(unknowns[m]), loss)
+
+
+def _curvature(design: Array, second: Array) -> Array:
+    """Return the second derivatives of the mean loss, with a small ridge."""
+    found = np.asarray((design * np.maximum(second, 0.0)) @ design.T)
+    found[np.diag_indices_from(found)] += RIDGE * max(float(np.trace(found)), MIN_CURVATURE)
+    return found
+
+
+def _quadratic_minimum(at: Array, gradient: Array, curvature: Array) -> Array:
+    """Return the minimum over ``w >= 0`` and c of the quadratic model at a point.
+
+    c is free and eliminated; the rest is a problem of non-negative least squares, of which all bounds are active that
+    are so at its minimum. A Newton step that is cut off at the bounds instead may increase the loss, however short.
+    """
+    across, own = curvature[:-1, -1], curvature[-1, -1]
+    rest = curvature[:-1, :-1] - np.outer(across, across) / own
+    slopes = gradient[:-1] - across * (gradient[-1] / own) - rest @ at[:-1]
+    root = np.linalg.cholesky(rest)
+    w = nnls(root.T, -np.linalg.solve(root, slopes))[0]
+    return np.append(w, at[-1] - (gradient[-1] + across @ (w - at[:-1])) / own)
 
 
 def select_members(
@@ -185,8 +202,7 @@ def _predicted_gains(entries: _Entries, chosen: Sequence[int], found: Weighting)
     members = np.vstack([entries.x[list(chosen)], np.ones(entries.labels.size)])
     _, first, second = entries.derivatives(np.append(found.weights, found.offset) @ members)
     slopes = entries.x @ first
-    own = (members * second) @ members.T
-    own[np.diag_indices_from(own)] += RIDGE * float(np.trace(own))
+    own = _curvature(members, second)
     cross = (entries.x * second) @ members.T
     left = np.einsum("ij,ij->i", entries.x * second, entries.x)
     left -= np.einsum("ij,ij->i", cross, np.linalg.solve(own, cross.T).T)

@@ -1,10 +1,12 @@
 """The public names of uncertainty; ``__init__.py`` reads them from here."""
 
 from .calibration import CALIBRATORS as CALIBRATORS
+from .calibration import Beta as Beta
 from .calibration import Calibrator as Calibrator
 from .calibration import Identity as Identity
 from .calibration import Isotonic as Isotonic
 from .calibration import Platt as Platt
+from .calibration import beta as beta
 from .calibration import calibrate as calibrate
 from .calibration import calibration_losses as calibration_losses
 from .calibration import calibrator_from as calibrator_from

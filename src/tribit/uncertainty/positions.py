@@ -365,7 +365,7 @@ def _has_prior(fitted: Fitted) -> bool:
 def _covariances(posterior: Posterior, to_rows: Array, to_columns: Array) -> tuple[Array, Array]:
     """Return the covariances of biases and positions on both sides.
 
-    For an average of several fits these are of its first member, whose scores stand for those of the average.
+    For a stack these are of its first member, whose scores stand for those of the whole.
     """
     factors = posterior.fitted.factors.astype("float64")
     return (

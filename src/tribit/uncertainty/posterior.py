@@ -427,8 +427,8 @@ def laplace(model: HasFitted | Fitted, X: object) -> Posterior:
     Parameters
     ----------
     model : BinaryMatrixCompletion or Fitted
-        A fitted model. Its ridge (``l2 > 0``) or its ball is the prior, which rows without entries need. For an average
-        of several fits (``members``) the posterior is that of the first fit, centred there. The one intercept ``b`` and
+        A fitted model. Its ridge (``l2 > 0``) or its ball is the prior, which rows without entries need. For a stack
+        (``members``) the posterior is that of the first member, centred there. The one intercept ``b`` and
         the terms of implicit features are fixed.
     X : Observations, sparse matrix or array
         The entries of the fit, matched by id where both have ids.
@@ -489,7 +489,7 @@ def _posterior(fitted: Fitted, observations: Observations, n_jobs: int | None) -
 
 
 def first_member(fitted: Fitted) -> Fitted:
-    """Return the first member as a fit of its own: an average is at no minimum, whose curvature it needs."""
+    """Return the first member as a fit of its own: a weighted mean is at no minimum, whose curvature it needs."""
     return fitted if len(fitted.members) == 1 else fitted.member(0)
 
 

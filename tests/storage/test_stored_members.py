@@ -1,10 +1,12 @@
-"""Averages of several fits in files."""
+"""Members of a stack, and calibrators, in files."""
 
 import numpy as np
 import pytest
 from test_storage import rewrite
 
+from other_parts import stacked, with_parts
 from tribit import BinaryMatrixCompletion, InvalidInputError, load
+from tribit.uncertainty import Beta, Identity, Isotonic, Platt
 
 A = np.random.default_rng(0).choice([-1, 0, 1], (40, 30))
 FIXED = {
@@ -18,19 +20,20 @@ FIXED = {
 
 
 @pytest.fixture(params=[False, True], scope="module")
-def averaged_model(request):
+def stacked_model(request):
     fixed = {**FIXED, "implicit_features": request.param, "l2_implicit": 1.0}
-    return BinaryMatrixCompletion(**fixed, n_fits=2).fit(A)
+    fits = [BinaryMatrixCompletion(**{**fixed, "rank": rank}).fit(A) for rank in (2, 4)]
+    return stacked(fits, (0.7, 0.3))
 
 
 ARRAYS = ("row_factors", "column_factors", "intercept", "row_intercepts", "column_intercepts")
 
 
-def test_a_file_keeps_every_fit(averaged_model, tmp_path):
-    averaged_model.save(tmp_path / "a")
+def test_a_file_keeps_every_fit(stacked_model, tmp_path):
+    stacked_model.save(tmp_path / "a")
     copy = load(tmp_path / "a")
-    assert copy.n_fits == copy.n_fits_ == 2
-    pairs = list(zip(averaged_model.fitted_.members, copy.fitted_.members, strict=True))
+    assert copy.n_members_ == 2
+    pairs = list(zip(stacked_model.fitted_.members, copy.fitted_.members, strict=True))
     for ours, theirs in pairs:
         assert theirs.spec == ours.spec
         assert (theirs.own_rank, theirs.weight) == (ours.own_rank, ours.weight)
@@ -40,9 +43,9 @@ def test_a_file_keeps_every_fit(averaged_model, tmp_path):
                 one, other = (getattr(getattr(each, kind), name) for each in (ours, theirs))
                 np.testing.assert_array_equal(one, other)
         np.testing.assert_array_equal(
-            getattr(copy.unknowns_, name), getattr(averaged_model.unknowns_, name)
+            getattr(copy.unknowns_, name), getattr(stacked_model.unknowns_, name)
         )
-    np.testing.assert_array_equal(copy.complete(), averaged_model.complete())
+    np.testing.assert_array_equal(copy.complete(), stacked_model.complete())
     copy.save(tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
@@ -132,11 +135,35 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("what", DAMAGE)
-def test_a_damaged_average_is_refused(averaged_model, tmp_path, what):
+def test_a_damaged_stack_is_refused(stacked_model, tmp_path, what):
     path = tmp_path / "model"
-    averaged_model.save(path)
+    stacked_model.save(path)
     change, words = DAMAGE[what]
     rewrite(path, change)
     with pytest.raises(InvalidInputError, match="damaged tribit model") as caught:
         load(path)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("link", ["logistic", "probit"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda _: None,
+        Identity,
+        lambda link: Platt(0.7, 0.1, link),
+        lambda link: Beta(0.4, 1.7, -0.2, link),
+        lambda _: Isotonic([-1.0, 0.5, 2.0], [0.2, 0.4, 0.9]),
+    ],
+    ids=["none", "identity", "platt", "beta", "isotonic"],
+)
+def test_a_file_keeps_the_calibrator(make, link, tmp_path):
+    model = BinaryMatrixCompletion(**FIXED, link=link).fit(A)
+    model = with_parts(model, calibrator=make(model.spec_.link))
+    model.save(tmp_path / "a")
+    copy = load(tmp_path / "a")
+    assert type(copy.calibration_) is type(model.calibration_)
+    np.testing.assert_array_equal(copy.complete(), model.complete())
+    x = model.decision_function(np.arange(30), np.arange(30))
+    curve = model.spec_.link.probability if model.calibration_ is None else model.calibration_
+    np.testing.assert_allclose(copy.predict_proba(np.arange(30), np.arange(30)), curve(x), rtol=1e-6)
