@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test pins pins-record test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-gpu bench-large bench-peers bench-search bench-scale bench-serve bench-theory bench-unobserved pictures reproduce compare docs wheel clean
+.PHONY: demo test pins pins-record test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-gpu bench-large bench-peers bench-search bench-scale bench-serve bench-theory bench-time bench-unobserved pictures reproduce compare docs wheel clean
 
 # One environment, installed again only when pyproject.toml changes. The stamp names what was installed.
 .venv/.created:
@@ -67,6 +67,9 @@ bench-accuracy: .venv/.installed-test  ## what the defaults reach beside other s
 
 bench-cold: .venv/.installed-test  ## new users and items, with and without features (DATA=folder with ml-100k)
 	@$(call measured,cold,cold,ml-100k)
+
+bench-time: .venv/.installed-test  ## half-lives of entries, on later entries of ratings and of opinions that change (DATA=folder with ml-100k)
+	@$(call measured,half_life,half_life,ml-100k)
 
 bench-gpu: .venv/.installed-test,gpu  ## passes, fits, search and lists on a GPU, at the shape of MovieLens-20M
 	bash -o pipefail -c '$(BIN)/python -m benchmarks.gpu | tee docs/measured/gpu.part' \

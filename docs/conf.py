@@ -128,6 +128,8 @@ example_pages = [
     "index.md",  # with the file of the quickstart
     "../README.md",  # with the same file
     "data.md",
+    "weights.md",
+    "time.md",
     "fitting.md",
     "recommendations.md",
     "command-line.md",

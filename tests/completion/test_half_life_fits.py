@@ -126,6 +126,25 @@ def test_scores_are_losses_of_refits_on_the_latest_tenth():
     assert found.trials[-1].error == pytest.approx(expected)
 
 
+def test_a_comparison_ends_on_time_and_on_the_keyboard(monkeypatch):
+    seen = drifting(3.0, shape=(120, 50))
+    model = BinaryMatrixCompletion(**FIXED, max_time=1e-9, random_state=0).fit(seen)
+    found = model.record_.half_life
+    assert (found.decay, len(found.trials), found.stop_reason) == (None, 1, "max_time was reached")
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tribit.completion.half_life.refit", interrupted)
+    with pytest.warns(RuntimeWarning, match="Interrupted while half-lives were compared"):
+        model = BinaryMatrixCompletion(**FIXED, random_state=0).fit(seen)
+    assert model.half_life_ is None
+    assert (model.converged_, model.stop_reason_) == (False, "interrupted from the keyboard")
+    assert_same_fits(
+        model, BinaryMatrixCompletion(**FIXED, half_life=None, random_state=0).fit(seen)
+    )
+
+
 def test_small_tables_and_single_times_have_no_comparison():
     seen = drifting(1.0)
     few = seen.take(np.arange(300))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tribit.completion.fitting import fit, refit
 from tribit.data.decay import Decay
 from tribit.data.observations import Observations
-from tribit.errors import InvalidInputError, parameter
+from tribit.errors import InvalidInputError, parameter, warn
 from tribit.model.fitted import Fitted
 from tribit.model.spec import AUTO, is_auto
 from tribit.randomness import generator
@@ -48,6 +48,12 @@ def fit_with_half_life(
     if record.stop_reason == INTERRUPTED:
         return fitted, record
     found = _choose(model, observations, fitted, record)
+    if found.stop_reason == INTERRUPTED:
+        warn(
+            "Interrupted while half-lives were compared; the fit without one is kept.",
+            RuntimeWarning,
+        )
+        record = replace(record, converged=False, stop_reason=INTERRUPTED)
     if found.decay is None:
         return fitted, replace(record, half_life=found)
     return _fit_with(found, model, observations, tables)
