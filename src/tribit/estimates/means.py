@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -98,6 +98,34 @@ class Means(Answer):
             "means": f"{len(self)} ({', '.join(of_each)})",
             "width": f"{np.mean(self.upper - self.lower):.4f} on average, level {self.level:g}",
         }
+
+    def take(self, places: Iterable[int]) -> Means:
+        """Return the means at some places, each once, in this order; ranks are then among these.
+
+        Examples
+        --------
+        >>> from tribit import Observations
+        >>> from tribit.estimates import estimate_means
+        >>> seen = Observations.from_matrix([[1, 1, -1, 0], [1, 0, -1, -1], [1, 1, 1, 1]])
+        >>> estimate_means(seen, random_state=0).take([2, 0]).ids.tolist()
+        [2, 0]
+        """
+        chosen = np.array(list(places), dtype=np.intp)
+        if np.unique(chosen).size < chosen.size:
+            raise InvalidInputError("A mean can be taken once; leave out repeated places.")
+        columns = "ids", "mean", "lower", "upper", "seen", "effective", "plain", "basis"
+        found = replace(self, **{name: getattr(self, name)[chosen] for name in columns})
+
+        def limits_at(z: float) -> tuple[Array, Array]:
+            low, high = self._limits(z)
+            return low[chosen], high[chosen]
+
+        return replace(
+            found,
+            limits_at=None if self.limits_at is None else limits_at,
+            unseen=None if self.unseen is None else self.unseen.take(chosen),
+            further={name: each[chosen] for name, each in (self.further or {}).items()},
+        )
 
     def at_level(self, level: float) -> Means:
         """Return the same means with intervals of another level.

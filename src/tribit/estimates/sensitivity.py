@@ -108,6 +108,20 @@ class Unseen:
             guess,
         )
 
+    def take(self, places: NDArray[np.integer[Any]]) -> Unseen:
+        """Return the unseen cells of some sets, each once."""
+        to = np.full(self.known.size, -1)
+        to[places] = np.arange(places.size)
+        rows = np.flatnonzero(to[self.sets] >= 0)
+        return Unseen(
+            self.known[places],
+            self.log_odds[rows],
+            self.mass[rows],
+            to[self.sets[rows]],
+            self.empty[places],
+            self.guess[places],
+        )
+
     @property
     def most(self) -> Array:
         """The largest mean of the rows with seen cells, all of whose unseen labels are +1."""
