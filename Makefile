@@ -119,9 +119,9 @@ reproduce: .venv/.installed-plot  ## every figure and table of the paper, and th
 	$(BIN)/tribit reproduce all --data "$(DATA)" --out reproduction/paper
 	$(BIN)/tribit reproduce all --data "$(DATA)" --out reproduction/solved --protocol solved
 	$(BIN)/tribit reproduce all --data "$(DATA)" --out reproduction/tuned --protocol tuned
-	cp reproduction/paper/*.png reproduction/paper/fig?.md reproduction/paper/table1.md docs/reproduced
-	cp reproduction/solved/*.png reproduction/solved/fig?.md reproduction/solved/table1.md docs/reproduced/solved
-	cp reproduction/tuned/*.png reproduction/tuned/fig?.md reproduction/tuned/table1.md docs/reproduced/tuned
+	cp reproduction/paper/*.png reproduction/paper/fig*.md reproduction/paper/table1.md docs/reproduced
+	cp reproduction/solved/*.png reproduction/solved/fig*.md reproduction/solved/table1.md docs/reproduced/solved
+	cp reproduction/tuned/*.png reproduction/tuned/fig*.md reproduction/tuned/table1.md docs/reproduced/tuned
 	$(BIN)/python -m benchmarks.verdicts
 
 compare: .venv/.installed-plot  ## every system on the same data, and the table of the manual (DATA=folder with ml-100k, senate, coat)
