@@ -35,6 +35,7 @@ NEEDED = {
     "similar": ["--column", "i1"],
     "positions": ["-n", "1"],
     "ask": ["--budget", "3"],
+    "value": ["lists.csv"],
     "export": ["-o", "vectors.npz"],
 }
 KINDS = {
