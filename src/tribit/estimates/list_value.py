@@ -274,7 +274,8 @@ def _check_apart(
             f"{n} of the {len(entries)} labels are entries of the fit, which the lists may have been made from, so "
             "that they would be flattered; split the labels (tribit split), fit on one part and evaluate on the other."
         )
-    if (bad := first_true(fit.observed_at(rows, columns))) is not None:
+    in_fit = fit.observed_at(rows.astype(np.int64), columns.astype(np.int64))
+    if (bad := first_true(in_fit)) is not None:
         names = (
             quoted_id(axis.ids, at[bad])
             for axis, at in zip(entries.axes, (rows, columns), strict=True)

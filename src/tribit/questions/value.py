@@ -72,14 +72,14 @@ class Value(Question[ListValues]):
         fit, entries = recommender.seen_, None
         if self.table is not None:
             entries = known_entries(recommender, self.table, "skip")[0]
-        elif recommender.model_ is None:  # a table, which no system was fitted on
+        elif not recommender.has_model:
             fit, entries = None, recommender.require_entries("they evaluate the lists")
         if entries is None:
             raise InvalidInputError(
                 f"{parameter('table')} is missing: pass labels that the fit does not have (tribit split makes such a "
                 "part); on those of the fit its lists would be flattered."
             )
-        q = self.selection
+        q: Any = self.selection
         if self.q is not None:
             q = given_probabilities(recommender, self.q, self.selection)
         found = estimate_list_values(
@@ -96,7 +96,7 @@ class Value(Question[ListValues]):
         names = self.versus.values if isinstance(self.versus, Texts) else (self.versus,)
         if len(names) != 1 or str(names[0]) not in found.systems:
             raise InvalidInputError(
-                f"{parameter('versus')} must be one of the systems {listed(found.systems)}; got "
+                f"{parameter('versus')} must be one of the systems {listed(found.systems.tolist())}; got "
                 f"{quoted(', '.join(map(str, names)))}."
             )
         return replace(found, further=found.versus(str(names[0])))
