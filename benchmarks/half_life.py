@@ -3,9 +3,11 @@
 Each model is fitted to earlier entries and tested on later ones: on a tenth of the ratings after the first 60, 70, 80
 and 90%, on the last ten ratings of each user, and on the last tenth of simulated opinions
 (:func:`tribit.simulate.tables.opinions`), whose members turn by an angle in two years. Half-lives of the table are
-those of the training entries, relative to the time that these span; "auto" is the default.
+those of the training entries, relative to the time that these span; "auto" is the default. The standard error by which
+a half-life must win was chosen by ``python -m benchmarks.half_life threshold``, on other seeds and one fixed model.
 """
 
+import sys
 import warnings
 from pathlib import Path
 
@@ -86,21 +88,43 @@ def ratings() -> None:
     print_table("ML-100k, the last 30% by month, fitted to the first 70%", header, months)
 
 
+def simulated(turn: float, seed: int) -> tuple[Observations, Observations]:
+    """Return simulated opinions, split by time."""
+    frame = tables.opinions(200, 100, turn=turn, random_state=seed)
+    seen = Observations.from_frame(
+        frame, row="member", column="statement", value="opinion", time="time"
+    )
+    return seen.split(0.1, by="time")
+
+
+def threshold() -> None:
+    """Print the mean gain of test log-loss, and the number of tables, by the standard errors that a gain must pass."""
+    fixed = {"gammas": (1, 0, 0), "rank": 4, "l2": 3.0, "l2_intercept": 1.0}
+    fixed |= {"implicit_features": False, "calibration": None, "random_state": 0}
+    limits, rows = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5), []
+    for degrees in (0, 30, 45, 60):
+        ratios, gains = [], []
+        for seed in range(10, 26):
+            train, test = simulated(np.pi * degrees / 180, seed)
+            best = BinaryMatrixCompletion(**fixed).fit(train).record_.half_life.best
+            losses = [
+                evaluate(BinaryMatrixCompletion(**fixed, half_life=each).fit(train), test).log_loss
+                for each in (None, best.half_life)
+            ]
+            ratios.append(best.gain / best.error)
+            gains.append(losses[0] - losses[1])
+        passed = [np.array(ratios) > limit for limit in limits]
+        rows.append((degrees, *(f"{np.mean(gains * p):.4f} ({p.sum()} of 16)" for p in passed)))
+    print_table("Gain of test log-loss by standard errors", ("degrees", *map(str, limits)), rows)
+
+
 def opinions() -> None:
     """Print the table of simulated opinions."""
     rows = []
     for degrees, turn in TURNS.items():
         found = []
         for seed in SEEDS:
-            frame = tables.opinions(200, 100, turn=turn, random_state=seed)
-            seen = Observations.from_frame(
-                frame,
-                row="member",
-                column="statement",
-                value="opinion",
-                time="time",
-            )
-            found.append(losses_of(*seen.split(0.1, by="time")))
+            found.append(losses_of(*simulated(turn, seed)))
         means = np.mean([losses for losses, _, _ in found], axis=0)
         chosen = ", ".join("none" if days is None else f"{days:.0f}" for _, _, days in found)
         rows.append((degrees, f"{found[0][1]:.0f}", *(f"{loss:.4f}" for loss in means), chosen))
@@ -111,6 +135,9 @@ def opinions() -> None:
 def main() -> None:
     """Print all tables."""
     print(f"tribit {__version__}. {machine()}\n")
+    if sys.argv[1:] == ["threshold"]:
+        threshold()
+        return
     if FOLDER:
         ratings()
     opinions()

@@ -76,9 +76,16 @@ def _choose(
     """Return the half-life that the latest entries favour, for the model that a fit has chosen."""
     done = copy(model)
     done.fitted_, done.record_ = fitted, record
-    seed = int(generator(model.random_state).integers(2**32))
+    draws = generator(model.random_state)
+    seed = int(draws.integers(2**32))
 
     def again(entries: Observations) -> Fitted:
         return refit(done, entries, seed, AUTO, model.imputed, interruptible=False)
 
-    return choose_half_life(observations, again, scoring=model.scoring, max_time=model.max_time)
+    return choose_half_life(
+        observations,
+        again,
+        scoring=model.scoring,
+        max_time=model.max_time,
+        random_state=draws,
+    )
