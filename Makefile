@@ -131,7 +131,7 @@ compare: .venv/.installed-plot  ## every system on the same data, and the table 
 docs: .venv/.installed-docs  ## the manual, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
-wheel:  ## sdist and wheel, installed into clean environments with and without extras, and used there
+wheel:  ## sdist and wheel, the same bytes twice, installed into clean environments with and without extras, and used there
 	PYTHON="$(PYTHON)" .ci/wheel
 
 clean:
