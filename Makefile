@@ -101,8 +101,9 @@ bench-peers:  ## time to quality beside other libraries, in an environment of it
 	bash -o pipefail -c '.venv-peers/bin/python -m benchmarks.sweeps | tee docs/measured/sweeps.part' \
 	  && mv docs/measured/sweeps.part docs/measured/sweeps.md || { rm -f docs/measured/sweeps.part; exit 1; }
 
-bench-serve: .venv/.installed-test  ## requests/s and latencies of tribit serve, bad clients among good ones (DATA=folder with ml-100k)
+bench-serve: .venv/.installed-test  ## requests/s and latencies of tribit serve, bad clients among good ones, attacks (DATA=folder with ml-100k)
 	@$(call measured,serve,serve,ml-100k)
+	@$(call measured,serve_attacks,serve-attacks,ml-100k)
 
 bench-theory: .venv/.installed-test  ## bounds of mixtures and every inequality behind them on 208 draws; the bounds of the literature
 	bash -o pipefail -c '$(BIN)/python -m benchmarks.guarantees | tee docs/measured/guarantees.part' \
