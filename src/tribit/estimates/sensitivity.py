@@ -213,7 +213,7 @@ def reaching(sides: Callable[[Array | float], Sides], threshold: float) -> Array
 
     def margin(ratio: Array | float) -> Array:
         found = sides(ratio)
-        return np.maximum(found.low - threshold, threshold - found.high)
+        return np.asarray(np.maximum(found.low - threshold, threshold - found.high))
 
     low, high = np.zeros((2, margin(1.0).size))
     high += MAX_LOG_RATIO
@@ -222,7 +222,7 @@ def reaching(sides: Callable[[Array | float], Sides], threshold: float) -> Array
         is_apart = margin(np.exp(middle)) > 0
         low, high = np.where(is_apart, middle, low), np.where(is_apart, high, middle)
     found = np.where(margin(np.inf) >= 0, np.inf, np.exp(high))
-    return np.where(margin(1.0) <= 0, 1.0, found)
+    return np.asarray(np.where(margin(1.0) <= 0, 1.0, found))
 
 
 def turning_points(margin: Callable[[float], Array]) -> Array:
