@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test pins pins-record test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-gpu bench-large bench-peers bench-search bench-scale bench-serve bench-theory bench-time bench-unobserved pictures reproduce compare docs wheel clean
+.PHONY: demo test pins pins-record test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-estimates bench-gpu bench-large bench-peers bench-search bench-scale bench-serve bench-theory bench-time bench-unobserved pictures reproduce compare docs wheel clean
 
 # One environment, installed again only when pyproject.toml changes. The stamp names what was installed.
 .venv/.created:
@@ -55,10 +55,10 @@ bench: .venv/.installed-test  ## peer / ours / ratio, measured in one run (DATA=
 	TRIBIT_DATA="$(DATA)" $(BIN)/python -m benchmarks
 
 # Runs a benchmark, shows what it prints, and with DATA keeps it as a table of the manual: all of it, or the old one stays.
-# Without the compiled kernels, as after a plain pip install tribit.
+# Without the compiled kernels, as after a plain pip install tribit. The fourth argument is another environment.
 measured = for name in $(if $(DATA),$(3)); do \
 	  test -d "$(DATA)/$$name" || { echo "$(DATA) has no folder $$name." >&2; exit 1; }; done; \
-	bash -o pipefail -c 'TRIBIT_COMPILED=0 TRIBIT_DATA="$(DATA)" $(BIN)/python -m benchmarks.$(1) | tee docs/measured/$(2).part' \
+	bash -o pipefail -c 'TRIBIT_COMPILED=0 TRIBIT_DATA="$(DATA)" $(or $(4),$(BIN))/python -m benchmarks.$(1) | tee docs/measured/$(2).part' \
 	  && $(if $(DATA),mv docs/measured/$(2).part docs/measured/$(2).md,rm docs/measured/$(2).part) \
 	  || { rm -f docs/measured/$(2).part; exit 1; }
 
@@ -70,6 +70,14 @@ bench-cold: .venv/.installed-test  ## new users and items, with and without feat
 
 bench-time: .venv/.installed-test  ## half-lives of entries, on later entries of ratings and of opinions that change (DATA=folder with ml-100k)
 	@$(call measured,half_life,half_life,ml-100k)
+
+DRAWS ?= 200
+
+bench-estimates:  ## coverage and errors of means from partly seen tables, beside prediction-powered inference (DATA=folder with benchmark-scores, senate, polis-vtaiwan; DRAWS=200)
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --editable .
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check ppi-python || echo "ppi-python does not install here."
+	@$(call measured,estimates --draws $(DRAWS),estimates,benchmark-scores senate polis-vtaiwan,.venv-peers/bin)
 
 bench-gpu: .venv/.installed-test,gpu  ## passes, fits, search and lists on a GPU, at the shape of MovieLens-20M
 	bash -o pipefail -c '$(BIN)/python -m benchmarks.gpu | tee docs/measured/gpu.part' \
