@@ -3,8 +3,9 @@
 Each model is fitted to earlier entries and tested on later ones: on a tenth of the ratings after the first 60, 70, 80
 and 90%, on the last ten ratings of each user, and on the last tenth of simulated opinions
 (:func:`tribit.simulate.tables.opinions`), whose members turn by an angle in two years. Half-lives of the table are
-those of the training entries, relative to the time that these span; "auto" is the default. The standard error by which
-a half-life must win was chosen by ``python -m benchmarks.half_life threshold``, on other seeds and one fixed model.
+those of the training entries, relative to the time that these span; "auto" is the default. The number of standard
+errors by which a half-life must win was compared by ``python -m benchmarks.half_life threshold``, on other seeds and
+one fixed model.
 """
 
 import sys
