@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test pins pins-record test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-gpu bench-large bench-peers bench-search bench-scale bench-serve bench-theory bench-unobserved pictures reproduce compare docs wheel clean
+.PHONY: demo test pins pins-record test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-estimates bench-gpu bench-large bench-peers bench-search bench-scale bench-serve bench-theory bench-time bench-unobserved pictures reproduce compare docs wheel clean
 
 # One environment, installed again only when pyproject.toml changes. The stamp names what was installed.
 .venv/.created:
@@ -55,10 +55,10 @@ bench: .venv/.installed-test  ## peer / ours / ratio, measured in one run (DATA=
 	TRIBIT_DATA="$(DATA)" $(BIN)/python -m benchmarks
 
 # Runs a benchmark, shows what it prints, and with DATA keeps it as a table of the manual: all of it, or the old one stays.
-# Without the compiled kernels, as after a plain pip install tribit.
+# Without the compiled kernels, as after a plain pip install tribit. The fourth argument is another environment.
 measured = for name in $(if $(DATA),$(3)); do \
 	  test -d "$(DATA)/$$name" || { echo "$(DATA) has no folder $$name." >&2; exit 1; }; done; \
-	bash -o pipefail -c 'TRIBIT_COMPILED=0 TRIBIT_DATA="$(DATA)" $(BIN)/python -m benchmarks.$(1) | tee docs/measured/$(2).part' \
+	bash -o pipefail -c 'TRIBIT_COMPILED=0 TRIBIT_DATA="$(DATA)" $(or $(4),$(BIN))/python -m benchmarks.$(1) | tee docs/measured/$(2).part' \
 	  && $(if $(DATA),mv docs/measured/$(2).part docs/measured/$(2).md,rm docs/measured/$(2).part) \
 	  || { rm -f docs/measured/$(2).part; exit 1; }
 
@@ -67,6 +67,17 @@ bench-accuracy: .venv/.installed-test  ## what the defaults reach beside other s
 
 bench-cold: .venv/.installed-test  ## new users and items, with and without features (DATA=folder with ml-100k)
 	@$(call measured,cold,cold,ml-100k)
+
+bench-time: .venv/.installed-test  ## half-lives of entries, on later entries of ratings and of opinions that change (DATA=folder with ml-100k)
+	@$(call measured,half_life,half_life,ml-100k)
+
+DRAWS ?= 200
+
+bench-estimates:  ## coverage and errors of means from partly seen tables, beside prediction-powered inference (DATA=folder with benchmark-scores, senate, polis-vtaiwan; DRAWS=200)
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --editable .
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check ppi-python || echo "ppi-python does not install here."
+	@$(call measured,estimates --draws $(DRAWS),estimates,benchmark-scores senate polis-vtaiwan,.venv-peers/bin)
 
 bench-gpu: .venv/.installed-test,gpu  ## passes, fits, search and lists on a GPU, at the shape of MovieLens-20M
 	bash -o pipefail -c '$(BIN)/python -m benchmarks.gpu | tee docs/measured/gpu.part' \
@@ -98,8 +109,9 @@ bench-peers:  ## time to quality beside other libraries, in an environment of it
 	bash -o pipefail -c '.venv-peers/bin/python -m benchmarks.sweeps | tee docs/measured/sweeps.part' \
 	  && mv docs/measured/sweeps.part docs/measured/sweeps.md || { rm -f docs/measured/sweeps.part; exit 1; }
 
-bench-serve: .venv/.installed-test  ## requests/s and latencies of tribit serve, bad clients among good ones (DATA=folder with ml-100k)
+bench-serve: .venv/.installed-test  ## requests/s and latencies of tribit serve, bad clients among good ones, attacks (DATA=folder with ml-100k)
 	@$(call measured,serve,serve,ml-100k)
+	@$(call measured,serve_attacks,serve-attacks,ml-100k)
 
 bench-theory: .venv/.installed-test  ## bounds of mixtures and every inequality behind them on 208 draws; the bounds of the literature
 	bash -o pipefail -c '$(BIN)/python -m benchmarks.guarantees | tee docs/measured/guarantees.part' \
@@ -116,9 +128,9 @@ reproduce: .venv/.installed-plot  ## every figure and table of the paper, and th
 	$(BIN)/tribit reproduce all --data "$(DATA)" --out reproduction/paper
 	$(BIN)/tribit reproduce all --data "$(DATA)" --out reproduction/solved --protocol solved
 	$(BIN)/tribit reproduce all --data "$(DATA)" --out reproduction/tuned --protocol tuned
-	cp reproduction/paper/*.png reproduction/paper/fig?.md reproduction/paper/table1.md docs/reproduced
-	cp reproduction/solved/*.png reproduction/solved/fig?.md reproduction/solved/table1.md docs/reproduced/solved
-	cp reproduction/tuned/*.png reproduction/tuned/fig?.md reproduction/tuned/table1.md docs/reproduced/tuned
+	cp reproduction/paper/*.png reproduction/paper/fig*.md reproduction/paper/table1.md docs/reproduced
+	cp reproduction/solved/*.png reproduction/solved/fig*.md reproduction/solved/table1.md docs/reproduced/solved
+	cp reproduction/tuned/*.png reproduction/tuned/fig*.md reproduction/tuned/table1.md docs/reproduced/tuned
 	$(BIN)/python -m benchmarks.verdicts
 
 compare: .venv/.installed-plot  ## every system on the same data, and the table of the manual (DATA=folder with ml-100k, senate, coat)
@@ -128,7 +140,7 @@ compare: .venv/.installed-plot  ## every system on the same data, and the table 
 docs: .venv/.installed-docs  ## the manual, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
-wheel:  ## sdist and wheel, installed into clean environments with and without extras, and used there
+wheel:  ## sdist and wheel, the same bytes twice, installed into clean environments with and without extras, and used there
 	PYTHON="$(PYTHON)" .ci/wheel
 
 clean:

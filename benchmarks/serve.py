@@ -33,6 +33,8 @@ SETTINGS = {
     "implicit_features": True,
     "l2_implicit": 26.0,
 }
+#: Header with a host that the service knows.
+HOST = "Host: localhost\r\n"
 #: Open connections of good clients.
 CONNECTIONS = 16
 #: Bytes that a service with its default limits refuses.
@@ -69,7 +71,7 @@ class Load:
                 query = f"row={self.draws.integers(self.n_rows)}"
                 if fresh:
                     query += f"&avoid_dislikes={self.draws.random()}"
-                writer.write(f"GET /recommend?{query} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+                writer.write(f"GET /recommend?{query} HTTP/1.1\r\n{HOST}\r\n\r\n".encode())
                 status, body = await answer(reader)
                 self.seconds.append(time.perf_counter() - began)
                 self.statuses["good", status] += 1
@@ -92,8 +94,7 @@ class Load:
             length = len(body) + (100 if kind == "slow sender" else 0)
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
             try:
-                head = f"POST /recommend HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n"
-                writer.write(head.encode() + body)
+                writer.write(post(body, length))
                 status, _ = await answer(reader)
                 self.statuses[kind, status] += 1
                 self.errors += status not in DESERVED[kind]
@@ -104,6 +105,14 @@ class Load:
             finally:
                 writer.close()
             await asyncio.sleep(0.1)
+
+
+def post(body: bytes, length: int | None = None) -> bytes:
+    """Return a question in JSON, of which a length is announced."""
+    head = f"POST /recommend HTTP/1.1\r\n{HOST}Content-Type: application/json\r\n"
+    return (
+        f"{head}Content-Length: {len(body) if length is None else length}\r\n\r\n".encode() + body
+    )
 
 
 async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
@@ -160,7 +169,7 @@ def started(path: Path, workers: int) -> tuple[subprocess.Popen[str], int]:
 
 async def _ready(port: int) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+    writer.write(f"GET /health HTTP/1.1\r\n{HOST}\r\n".encode())
     status, body = await answer(reader)
     writer.close()
     assert (status, json.loads(body)["status"]) == (200, "ok")

@@ -61,7 +61,7 @@ def read_page(path: Path) -> tuple[str, dict[str, Verdict]]:
 
 def lines(folder: Path = PAGES) -> Iterator[tuple[str, ...]]:
     """Yield the exhibit, the claim and a verdict for each protocol."""
-    for name in EXHIBITS:
+    for name in (name for name, exhibit in EXHIBITS.items() if exhibit.in_paper):
         pages = [read_page(folder / place / f"{name}.md") for place in PROTOCOLS.values()]
         title, first = pages[0]
         for claim in first:

@@ -81,6 +81,7 @@ public_modules = [
     "tribit.model.label_noise",
     "tribit.model.links",
     "tribit.evaluation",
+    "tribit.data.measurements",
     "tribit.data.observations",
     "tribit.plots",
     "tribit.propensity",
@@ -104,7 +105,6 @@ internal_names = [
     "tribit.backends.check_dtype",
     "tribit.backends.uses_estimates",
     "tribit.data.observations.ByLabel",
-    "tribit.data.observations.Entries",
     "tribit.data.observations.read_entries",
     "tribit.data.observations.read_mask",
     "tribit.datasets.ratings.RatingFormat",
@@ -119,6 +119,7 @@ internal_names = [
     "tribit.errors.printable",
     "tribit.errors.quoted",
     "tribit.errors.warn",
+    "tribit.errors.where_possible",
     "tribit.errors.with_mentions",
     "tribit.propensity.unknown_name_error",
     "tribit.selection.gammas.proposed_shares",
@@ -128,6 +129,8 @@ example_pages = [
     "index.md",  # with the file of the quickstart
     "../README.md",  # with the same file
     "data.md",
+    "weights.md",
+    "time.md",
     "fitting.md",
     "recommendations.md",
     "command-line.md",

@@ -4,7 +4,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tribit import InvalidInputError, plots
+from tribit import InvalidInputError, Observations, plots
+from tribit.estimates import estimate_means
 from tribit.model.spec import ModelSpec
 from tribit.plots import imputed_shares
 from tribit.selection import Candidate, Search
@@ -170,3 +171,56 @@ def test_a_real_search_is_drawn():
     scores, _ = drawn(plots.search(search))
     shown = [line for line in scores.lines if line.get_label()[0] != "_"]
     assert sum(len(line.get_xdata()) for line in shown) == len(search.candidates)
+
+
+@pytest.fixture(scope="module")
+def some_means():
+    rng = np.random.default_rng(0)
+    labels = np.where(rng.random((6, 60)) < rng.uniform(0.2, 0.9, (6, 1)), 1, -1)
+    labels *= rng.random(labels.shape) < 0.4
+    return estimate_means(Observations.from_matrix(labels), level=0.9, random_state=0)
+
+
+def ends(axis):
+    (lines,) = axis.collections
+    return np.array([segment[:, 0] for segment in lines.get_segments()])
+
+
+def test_means_are_drawn_with_their_intervals_the_largest_on_top(some_means):
+    (axis,) = plots.means(some_means).axes
+    order = np.argsort(some_means.mean)
+    assert [each.get_text() for each in axis.get_yticklabels()] == [str(n) for n in order]
+    assert np.allclose(ends(axis), np.column_stack([some_means.lower, some_means.upper])[order])
+    estimates, plain = (line.get_xdata() for line in axis.lines)
+    assert np.array_equal(estimates, some_means.mean[order])
+    assert np.array_equal(plain, some_means.plain[order])
+
+
+def test_ranks_are_drawn_into_given_axes(some_means):
+    with plots.empty_figure(4, 3) as figure:
+        axis = figure.subplots()
+    assert plots.ranks(some_means, axis=axis) is figure
+    order, ranks = np.argsort(some_means.mean), some_means.ranks()
+    assert np.array_equal(ends(axis), np.column_stack(list(ranks.values()))[order])
+    assert axis.lines[0].get_xdata().tolist() == [6, 5, 4, 3, 2, 1]
+
+
+def test_the_limits_of_a_sensitivity_are_drawn_up_to_the_odds_ratio(some_means):
+    few = some_means.take([4, 1])
+    (axis,) = plots.sensitivity(few, odds_ratio=3, threshold=0.5).axes
+    low, high = few.sensitivity(3).values()
+    for place in range(2):
+        curves = [axis.lines[2 * place + side].get_xydata() for side in (0, 1)]
+        assert np.allclose([curve[-1] for curve in curves], [(3, low[place]), (3, high[place])])
+        assert np.allclose([c[0, 1] for c in curves], (few.lower[place], few.upper[place]))
+    turns = few.turns_at(0.5)
+    assert np.allclose(axis.lines[-1].get_xdata(), turns[(turns > 1) & (turns < 3)])
+
+
+def test_many_means_are_refused(some_means):
+    many = replace(some_means, ids=np.arange(101))
+    for draw, message in ((plots.means, "at most 100"), (plots.sensitivity, "at most 10")):
+        with pytest.raises(InvalidInputError, match=f"{message} means; choose some of 101"):
+            draw(many)
+    with pytest.raises(InvalidInputError, match=r"odds_ratio must be in \(1, inf\)"):
+        plots.sensitivity(some_means, odds_ratio=1)

@@ -6,6 +6,7 @@ ORDER = (
     "plot_votes.py",
     "plot_purchases.py",
     "plot_benchmark.py",
+    "plot_means.py",
     "plot_avoid_dislikes.py",
     "plot_new_users.py",
     "plot_missing_not_at_random.py",

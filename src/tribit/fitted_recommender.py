@@ -66,6 +66,8 @@ class FittedRecommender(HasAxes):
         On the entries that were held out, of a second fit without them.
     """
 
+    #: Whether a model was fitted to the entries.
+    has_model = True
     #: Seed of a ranker that is fitted again.
     random_state: Any = None
     model_: FittedModel
@@ -241,7 +243,7 @@ class FittedRecommender(HasAxes):
 class SeenTable(FittedRecommender):
     """A table in the place of a recommender, for questions that need its entries alone and no fitted model."""
 
-    model_: Any = None
+    has_model = False
 
     @classmethod
     def of(cls, records: Records) -> Self:

@@ -1,4 +1,4 @@
-"""Figures: the picture of a search, and the style, files and checks that all figures share.
+"""Figures: of a search and of means, and the style, files and checks that all figures share.
 
 They need the extra ``tribit[plot]``.
 """
@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from tribit.checks import check_between
 from tribit.data.files import atomic_path, writable
 from tribit.errors import InvalidInputError, with_mentions
 
 if TYPE_CHECKING:
+    from tribit.estimates import Means
     from tribit.selection import Candidate, Search
 
-__all__ = ["search"]
+__all__ = ["means", "ranks", "search", "sensitivity"]
 
 #: Width of a page's text in inches: a figure of this width is printed at its own size.
 WIDTH = 5.5
@@ -58,6 +60,178 @@ FAMILIES = {
 PAGE_INCHES, SIMPLEX_WIDTH = (8.4, 3.6), 0.235
 #: Part of the simplex that a picture shows, from the PN corner: the smallest that holds every mixture.
 SIMPLEX_VIEWS = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
+#: Colours of means whose limits are drawn over the odds ratio.
+CURVE_COLOURS = tuple(
+    f"tab:{name}"
+    for name in (
+        "blue",
+        "orange",
+        "green",
+        "red",
+        "purple",
+        "brown",
+        "pink",
+        "gray",
+        "olive",
+        "cyan",
+    )
+)
+#: Inches of a mean in a picture, inches around all of them, and most means of a picture.
+INCHES_OF_MEAN, INCHES_AROUND, MOST_MEANS = 0.2, 0.8, 100
+#: Height of the picture of a sensitivity in inches.
+CURVE_INCHES = 3.2
+
+
+def means(found: Means, *, axis: Any = None) -> Any:
+    """Draw means with their intervals, largest first (a forest plot), and the plain shares beside them.
+
+    Parameters
+    ----------
+    found : Means
+        Answer of :meth:`tribit.Recommender.means` or :func:`tribit.estimates.estimate_means`; with at most 100 means.
+    axis : matplotlib.axes.Axes, optional
+        Axes to draw into; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure of the axes. No window is opened; ``savefig`` writes it.
+
+    Examples
+    --------
+    >>> from tribit import Observations, plots
+    >>> from tribit.estimates import estimate_means
+    >>> seen = Observations.from_matrix([[1, 1, -1, 0], [1, 0, -1, -1], [1, 1, 1, 0]])
+    >>> plots.means(estimate_means(seen, random_state=0)).savefig("means.png")  # doctest: +SKIP
+    """
+    order = _largest_last(found)
+    with _axes(axis, INCHES_AROUND + INCHES_OF_MEAN * len(found)) as axes:
+        places = _name_lines(axes, found.ids[order], f"mean, interval at {found.level:.0%}")
+        mean, low, high = (each[order] for each in (found.mean, found.lower, found.upper))
+        axes.hlines(places, low, high, color="tab:blue")
+        axes.plot(mean, places, "o", color="tab:blue", label="estimate")
+        hollow = {"markerfacecolor": "none", "color": "0.5"}
+        axes.plot(found.plain[order], places, "o", label="share of seen cells", **hollow)
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0)
+    return axes.figure
+
+
+def ranks(found: Means, *, axis: Any = None) -> Any:
+    """Draw the best and the worst rank of each mean: all true ranks are between them at once.
+
+    Parameters
+    ----------
+    found : Means
+        Means of single rows or groups, at most 100.
+    axis : matplotlib.axes.Axes, optional
+        Axes to draw into; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure of the axes. No window is opened; ``savefig`` writes it.
+
+    Examples
+    --------
+    >>> from tribit import Observations, plots
+    >>> from tribit.estimates import estimate_means
+    >>> seen = Observations.from_matrix([[1, 1, -1, 0], [1, 0, -1, -1], [1, 1, 1, 0]])
+    >>> plots.ranks(estimate_means(seen, random_state=0)).savefig("ranks.png")  # doctest: +SKIP
+    """
+    order, limits = _largest_last(found), found.ranks()
+    with _axes(axis, INCHES_AROUND + INCHES_OF_MEAN * len(found)) as axes:
+        label = f"ranks, all at once at {found.level:.0%}"
+        places = _name_lines(axes, found.ids[order], label)
+        best, worst = (limits[name][order] for name in ("rank_lower", "rank_upper"))
+        axes.hlines(places, best, worst, color="tab:blue", linewidth=3)
+        axes.plot(len(order) - places, places, "o", color="0.15")
+        axes.set_xlim(0.5, len(order) + 0.5)
+    return axes.figure
+
+
+def sensitivity(
+    found: Means, *, odds_ratio: float = 4.0, threshold: float | None = None, axis: Any = None
+) -> Any:
+    """Draw the limits of means over the odds ratio of being seen between the labels.
+
+    Parameters
+    ----------
+    found : Means
+        At most ten means.
+    odds_ratio : float, default=4
+        Right end of the axis, above 1.
+    threshold : float, optional
+        A value that is marked, and where limits reach it.
+    axis : matplotlib.axes.Axes, optional
+        Axes to draw into; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure of the axes. No window is opened; ``savefig`` writes it.
+
+    Examples
+    --------
+    >>> from tribit import Observations, plots
+    >>> from tribit.estimates import estimate_means
+    >>> seen = Observations.from_matrix([[1, 1, -1, 0], [1, 0, -1, -1], [1, 1, 1, 0]])
+    >>> plots.sensitivity(estimate_means(seen, random_state=0)).savefig("curve.png")  # doctest: +SKIP
+    """
+    most = len(CURVE_COLOURS)
+    check_some(range(len(found)), "means")
+    if len(found) > most:
+        raise InvalidInputError(
+            f"A picture has the limits of at most {most} means; choose some of {len(found)}."
+        )
+    ratios = np.geomspace(1, check_between("odds_ratio", odds_ratio, 1, np.inf, ends="()"), 41)
+    limits = [found.sensitivity(ratio) for ratio in ratios]
+    with _axes(axis, CURVE_INCHES) as axes:
+        for place, (name, colour) in enumerate(zip(found.ids, CURVE_COLOURS, strict=False)):
+            low, high = (np.array([each[side][place] for each in limits]) for side in limits[0])
+            axes.fill_between(ratios, low, high, color=colour, alpha=0.15, linewidth=0)
+            axes.plot(ratios, low, color=colour, label=str(name))
+            axes.plot(ratios, high, color=colour)
+        if threshold is not None:
+            axes.axhline(threshold, color="0.4", linestyle="--")
+            turns = found.turns_at(threshold)
+            inside = turns[(turns > 1) & (turns < ratios[-1])]
+            axes.plot(inside, np.full(inside.size, threshold), "o", color="0.15")
+        axes.set_xscale("log", base=2)
+        axes.set(xlim=(1, ratios[-1]), ylim=(0, 1), xlabel="odds ratio of being seen, +1 to -1")
+        axes.set_ylabel(f"limits at {found.level:.0%}")
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=5, borderaxespad=0)
+    return axes.figure
+
+
+def _largest_last(found: Means) -> Any:
+    """Return the order of the means of a picture, whose first is at the bottom."""
+    check_some(range(len(found)), "means")
+    if len(found) > MOST_MEANS:
+        raise InvalidInputError(
+            f"A picture has at most {MOST_MEANS} means; choose some of {len(found)}, such as those of a few rows."
+        )
+    return np.argsort(found.mean, kind="stable")
+
+
+@contextmanager
+def _axes(axis: Any, height: float) -> Iterator[Any]:
+    """Yield axes to draw into: those that are given, or of a new figure."""
+    if axis is not None:
+        yield axis
+        return
+    with empty_figure(WIDTH, height, layout="constrained") as figure:
+        yield figure.subplots()
+
+
+def _name_lines(axis: Any, ids: Any, label: str) -> Any:
+    """Label the axes of a picture with a line for each id, and return the heights of the lines."""
+    places = np.arange(len(ids))
+    axis.set_yticks(places, [str(each) for each in ids])
+    axis.set(xlabel=label, ylim=(-0.7, len(ids) - 0.3))
+    axis.grid(axis="x", color="0.9", linewidth=0.6)
+    axis.set_axisbelow(True)
+    return places
 
 
 def search(found: Search) -> Any:

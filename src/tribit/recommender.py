@@ -42,6 +42,7 @@ from tribit.questions.positions import Positions
 from tribit.questions.predict import Predict
 from tribit.questions.recommend import Recommend
 from tribit.questions.similar import Similar
+from tribit.questions.value import Value
 from tribit.randomness import RandomState, held_out_mask
 from tribit.ranking.rate_ranker import fit_ranker
 from tribit.solvers.loop import INTERRUPTED
@@ -185,6 +186,7 @@ class Recommender(FittedRecommender, ShowsFit, MatrixEstimator):
     positions = asks(Positions)
     means = asks(Means)
     ask = asks(Ask)
+    value = asks(Value)
     evaluate = asks(Evaluate)
     vectors = asks(Export, "vectors")
     info = asks(Info)

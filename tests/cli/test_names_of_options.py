@@ -18,7 +18,17 @@ EVALUATE = ["evaluate", "model", "ratings.csv"]
 RECOMMEND = ["recommend", "model", "ratings.csv", "-o", "lists.csv"]
 COMPLETE = ["complete", "model"]
 ASK = ["ask", "model", "--budget", "3"]
-PREDICT_NEW, EXPLAIN_NEW, SIMILAR_NEW, COMPLETE_NEW, POSITIONS_NEW, MEANS_NEW, ASK_NEW = (
+VALUE = ["value", "model", "ratings.csv", "--table", "ratings.csv"]
+(
+    PREDICT_NEW,
+    EXPLAIN_NEW,
+    SIMILAR_NEW,
+    COMPLETE_NEW,
+    POSITIONS_NEW,
+    MEANS_NEW,
+    ASK_NEW,
+    VALUE_NEW,
+) = (
     [*command, "--new", "ratings.csv"]
     for command in (
         PREDICT,
@@ -28,6 +38,7 @@ PREDICT_NEW, EXPLAIN_NEW, SIMILAR_NEW, COMPLETE_NEW, POSITIONS_NEW, MEANS_NEW, A
         ["positions", "model"],
         ["means", "model"],
         ASK,
+        VALUE,
     )
 )
 NEW = (
@@ -38,6 +49,7 @@ NEW = (
     POSITIONS_NEW,
     MEANS_NEW,
     ASK_NEW,
+    VALUE_NEW,
 )
 SPLIT = ["split", "ratings.csv", "-o", "train.csv", "test.csv", "--row", "user", "--column", "item"]
 REPORT = ["report", "model", "--test", "ratings.csv", "-o", "report.html"]
@@ -82,6 +94,10 @@ CASES = [
         "--budget 0", "--batch 0", "--design clever", "--goal fame", "-n 0", "--cost ratings.csv",
         "--asked ratings.csv", "--random-state -1",
     )),
+    *((VALUE, words) for words in (
+        "--selection some", "--q ratings.csv", "--max-weight 0", "--level 2", "--random-state -1",
+    )),
+    (["value", "ratings.csv", *VALUE[3:], *FIT[4:12]], "--versus zoe"),
     *((UPDATE, words) for words in (
         "--max-size 10", "--value item", "--weight item", "--time item", "--like-at nan", "--dislike-at nan",
         "--duplicates all",
@@ -130,6 +146,7 @@ CASES = [
 ]  # fmt: skip
 #: Options of a file, a column or an id: an error quotes what was typed, and an unknown id is none.
 QUOTED = {
+    "--table",
     "--out",
     "--against",
     "--new",

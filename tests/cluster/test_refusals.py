@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -174,6 +175,20 @@ def test_a_scheduler_that_is_lost_and_software_that_differs(client):
     waiting.cancel()
     with pytest.raises(TribitError, match=r"The connection to the scheduler .* was lost"):
         cluster.results([waiting])
+
+
+def test_a_task_that_kills_every_worker(monkeypatch, client):
+    def killed(*_):
+        worker = SimpleNamespace(address="tcp://10.0.0.7:4321")
+        raise distributed.KilledWorker("passes-0123", worker, 3)
+
+    cluster = Cluster(client)
+    monkeypatch.setattr(cluster, "_wait", killed)
+    with pytest.raises(TribitError, match="was killed, most likely for lack of memory") as caught:
+        cluster.results([])
+    assert str(caught.value).endswith("The last of 4 was tcp://10.0.0.7:4321.")
+    assert "n_partitions" in str(caught.value)
+    assert "distributed.dask.org" not in str(caught.value)
 
 
 def test_a_fit_ends_where_no_worker_is_left(monkeypatch, seen):

@@ -126,6 +126,52 @@ def test_scores_are_losses_of_refits_on_the_latest_tenth():
     assert found.trials[-1].error == pytest.approx(expected)
 
 
+def test_a_large_table_is_compared_on_a_sample_of_rows(monkeypatch):
+    monkeypatch.setattr("tribit.selection.half_life.MAX_ENTRIES", 1200)
+    monkeypatch.setattr("tribit.selection.half_life.MAX_RANKED_ROWS", 7)
+    fits = []
+
+    def refit(entries):
+        fits.append(entries)
+        return BinaryMatrixCompletion(**FIXED, search=False, random_state=0).fit(entries).fitted_
+
+    seen = drifting(3.0, shape=(120, 40))
+    found = choose_half_life(seen, refit, random_state=0)
+    counts = seen.counts[0]
+    rows = np.unique(fits[0].rows)
+    assert 1200 <= counts[rows].sum() < 1200 + counts.max()
+    assert found.n_latest + fits[0].n_observed == counts[rows].sum()
+    assert found.decay.latest == seen.times.max().astype(np.int64)
+
+    likes = drifting(3.0, shape=(120, 40), likes_only=True)
+    tested = []
+    monkeypatch.setattr(
+        "tribit.selection.half_life.rank_losses",
+        lambda *given: tested.append(given[2]) or np.zeros(len(given[2])),
+    )
+    choose_half_life(likes, refit, random_state=0)
+    assert np.unique(tested[0].rows).size == 7
+
+
+def test_a_comparison_ends_on_time_and_on_the_keyboard(monkeypatch):
+    seen = drifting(3.0, shape=(120, 50))
+    model = BinaryMatrixCompletion(**FIXED, max_time=1e-9, random_state=0).fit(seen)
+    found = model.record_.half_life
+    assert (found.decay, len(found.trials), found.stop_reason) == (None, 1, "max_time was reached")
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tribit.completion.half_life.refit", interrupted)
+    with pytest.warns(RuntimeWarning, match="Interrupted while half-lives were compared"):
+        model = BinaryMatrixCompletion(**FIXED, random_state=0).fit(seen)
+    assert model.half_life_ is None
+    assert (model.converged_, model.stop_reason_) == (False, "interrupted from the keyboard")
+    assert_same_fits(
+        model, BinaryMatrixCompletion(**FIXED, half_life=None, random_state=0).fit(seen)
+    )
+
+
 def test_small_tables_and_single_times_have_no_comparison():
     seen = drifting(1.0)
     few = seen.take(np.arange(300))

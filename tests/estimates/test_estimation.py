@@ -167,6 +167,20 @@ def test_weights_of_entries_are_refused():
         estimate_means(seen.with_weights(np.full(len(seen), 2.0)))
 
 
+def test_some_means_are_those_of_the_same_rows():
+    found = estimate_means(observed(Y, MASK), random_state=0)
+    some = found.take([7, 3])
+    for name, values in found.table().items():
+        assert np.array_equal(some.table()[name], values[[7, 3]])
+    for whole, part in ((found.at_level(0.5), some.at_level(0.5)), (found, some)):
+        assert np.array_equal(whole.lower[[7, 3]], part.lower)
+        expected = whole.sensitivity(3)["sensitivity_upper"][[7, 3]]
+        assert np.allclose(part.sensitivity(3)["sensitivity_upper"], expected)
+    assert some.ranks()["rank_upper"].max() <= 2
+    with pytest.raises(InvalidInputError, match="leave out repeated places"):
+        found.take([1, 1])
+
+
 def test_another_level_needs_no_other_estimate():
     y = np.vstack([Y, Y[:, ::-1]])
     mask = np.random.default_rng(3).random(y.shape) < 0.3

@@ -35,6 +35,7 @@ ASK = {
     "positions": lambda found: found.positions(n=1),
     "means": lambda found: found.means(),
     "ask": lambda found: found.ask(3),
+    "value": lambda found: found.value({NASTY[0]: found.recommend(NASTY[:2], 3)}, held_out()),
     "export": lambda found: found.vectors(),
 }
 

@@ -35,6 +35,7 @@ NEEDED = {
     "similar": ["--column", "i1"],
     "positions": ["-n", "1"],
     "ask": ["--budget", "3"],
+    "value": ["lists.csv"],
     "export": ["-o", "vectors.npz"],
 }
 KINDS = {
@@ -72,7 +73,8 @@ def method_of(name):
 
 def given(kind):
     """Return a value for each field that has no default."""
-    return {each.name: None for each in fields_of(kind) if each.default is MISSING}
+    fields = [each for each in fields_of(kind) if each.default is MISSING]
+    return {each.name: 3 if each.types[0] is int else None for each in fields}
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +136,7 @@ def test_there_are_rules_of_every_kind():
 def test_a_wrong_value_is_refused_by_the_name_of_its_field(name, field, value):
     kind = KINDS[name]
     with pytest.raises((InvalidInputError, InvalidTypeError), match=rf"^{field.name} ") as caught:
-        kind(**given(kind), **{field.name: value})
+        kind(**given(kind) | {field.name: value})
     assert str(caught.value).count(". ") == 0
 
 
@@ -245,7 +247,7 @@ def test_a_command_offers_the_fields_that_are_for_it(name):
         else:
             assert made.opts == [field.about.flag or f"--{field.name.replace('_', '-')}"]
         if kind_of(field.hint) is None:
-            assert made.default == default
+            assert made.default == (None if default is MISSING else default)
 
 
 OFFERED = [

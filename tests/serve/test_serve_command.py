@@ -1,5 +1,6 @@
 """``tribit serve`` as a process: it answers on its port, loads new models and ends when it is told to."""
 
+import asyncio
 import importlib.util
 import os
 import re
@@ -156,6 +157,33 @@ def test_a_worker_that_is_started_again_waits_for_a_good_file(model_path, recomm
     assert err.count("A worker waits for a new file") == 1
     assert err.count("could not be loaded") == 2  # one sentence of each worker
     assert "Traceback" not in err
+
+
+@pytest.mark.slow
+def test_bad_clients_cost_no_answer_and_no_memory(model_path):
+    """The attacks of the benchmark for twenty seconds, beside honest clients."""
+    from benchmarks import serve_attacks
+
+    served = Served(model_path)
+    try:
+        served.get("/health")
+        port = int(served.address.rpartition(":")[2])
+        asyncio.run(serve_attacks.honest(port, 40, 5.0, 200.0, 50))
+        sizes, loads = [], []
+        with serve_attacks.attacked(port, 20.0) as found:
+            for _ in range(4):
+                loads.append(asyncio.run(serve_attacks.honest(port, 40, 5.0, 200.0, 50)))
+                sizes.append(serve_attacks.memory(served.process.pid))
+        text = served.get("/metrics").text
+        code, err = served.ended_by(signal.SIGTERM)
+    finally:
+        served.process.kill()
+    assert sum(load.errors for load in loads) == 0
+    assert {kind for kind, _ in found} == set(serve_attacks.KINDS)
+    assert max(status for _, status in found) < 500
+    assert 'status="5' not in text
+    assert max(sizes) < 1.1 * sizes[0]
+    assert (code, err) == (0, "")
 
 
 def workers_of(parent):

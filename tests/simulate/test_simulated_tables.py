@@ -13,6 +13,7 @@ TABLES = {
     "ratings": (("user", "item", "stars"), 4, (0.4, 0.7)),
     "answers": (("person", "question", "correct"), 1, (0.4, 0.6)),
     "votes": (("member", "motion", "vote"), None, (0.5, 0.7)),
+    "opinions": (("member", "statement", "opinion"), None, (0.4, 0.6)),
     "purchases": (("customer", "item", None), None, (1.0, 1.0)),
     "benchmark": (("model", "task", "solved"), 1, (0.4, 0.6)),
 }
@@ -44,6 +45,24 @@ def test_every_task_of_the_benchmark_was_run():
     frame = tables.benchmark(20, 300, random_state=0)
     assert frame[frame.run].task.nunique() == 300
     assert frame.run.mean() < 0.3
+
+
+def test_opinions_turn_with_time():
+    """Of opposite first and last positions, early and late opinions of a pair of statements disagree."""
+    frame = tables.opinions(400, 2, turn=3.141592653589793, random_state=0)
+    share = (frame["time"] - frame["time"].min()) / (frame["time"].max() - frame["time"].min())
+    assert frame["time"].dt.year.isin([2024, 2025]).all()
+    parts = [frame[share < 0.15], frame[share > 0.85]]
+    agreeing = []
+    for early in parts:
+        for late in parts:
+            both = early[early["statement"] == "statement 0"].merge(
+                late[late["statement"] == "statement 1"], on="member"
+            )
+            agreeing.append((both["opinion_x"] == both["opinion_y"]).mean())
+    same, other = (agreeing[0] + agreeing[3]) / 2, (agreeing[1] + agreeing[2]) / 2
+    assert abs(same - other) > 0.3
+    assert (same - 0.5) * (other - 0.5) < 0
 
 
 def test_each_customer_joined_in_one_year():

@@ -1,12 +1,15 @@
 """Writers killed at random moments: the file is the old one or the new one, whole, and nothing stays beside it."""
 
 import dataclasses
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
-import traceback
+from contextlib import nullcontext
+from functools import partial
+from multiprocessing import forkserver
 
 import numpy as np
 import pytest
@@ -27,23 +30,22 @@ def model():
     return model.fit(A)
 
 
+def save(model, objective, path):
+    model.record_ = dataclasses.replace(model.record_, objective=objective)
+    model.save(path)
+
+
+def save_table(label, path):
+    write_table(path, {"row": ROWS, "label": np.full(ROWS.size, label)})
+
+
 def writers(model):
     """Return for each kind of file two writers of different contents, by the name of the file."""
-
-    def save(objective):
-        def write(path):
-            model.record_ = dataclasses.replace(model.record_, objective=objective)
-            model.save(path)
-
-        return write
-
-    def table(label):
-        return lambda path: write_table(path, {"row": ROWS, "label": np.full(ROWS.size, label)})
-
+    tables = partial(save_table, 1), partial(save_table, -1)
     return {
-        "model.tribit": (save(1.0), save(2.0)),
-        "scores.csv": (table(1), table(-1)),
-        "scores.tsv.gz": (table(1), table(-1)),
+        "model.tribit": (partial(save, model, 1.0), partial(save, model, 2.0)),
+        "scores.csv": tables,
+        "scores.tsv.gz": tables,
     }
 
 
@@ -53,34 +55,43 @@ def written_bytes(folder, name, write):
     return (folder / name).read_bytes()
 
 
-def killed_while_writing(path, pair, number, delay, *, in_order):
-    """Fork a process that writes one content and the other over the file, and kill it after a while."""
-    ready, told = os.pipe()
-    child = os.fork()
-    if not child:
-        code = 1
-        try:
-            os.close(ready)
-            with orderly_signals() if in_order else open(os.devnull):  # noqa: PTH123
-                os.write(told, b"x")
-                while True:
-                    for write in pair:
-                        write(path)
-        except SystemExit as end:
-            code = end.code
-        except BaseException:
-            traceback.print_exc()
-        # Only now: what the exception held, such as a file just created, has been let go.
-        os._exit(code)
-    os.close(told)
-    os.read(ready, 1)
-    os.close(ready)
+@pytest.fixture(scope="module")
+def processes():
+    """Start processes as forks of a new process without threads: a fork of one with live threads may hang."""
+    context = multiprocessing.get_context("forkserver")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        patch.setenv("OPENBLAS_NUM_THREADS", "1")
+        context.set_forkserver_preload([__name__])  # once, not in each process
+        forkserver.ensure_running()
+    return context
+
+
+def write_until_killed(ready, path, pair, *, in_order):
+    """Write one content and the other over the file, for ever."""
+    with orderly_signals() if in_order else nullcontext():
+        ready.send_bytes(b"x")
+        while True:
+            for write in pair:
+                write(path)
+
+
+def killed_while_writing(processes, path, pair, number, delay, *, in_order):
+    """Return the exit code of a process that was killed after a while of writing."""
+    ready, told = processes.Pipe(duplex=False)
+    child = processes.Process(
+        target=write_until_killed, args=(told, path, pair), kwargs={"in_order": in_order}
+    )
+    child.start()
+    told.close()
+    ready.recv_bytes()
     time.sleep(delay)
-    os.kill(child, number)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.kill(child.pid, number)
+    child.join(60)
+    return child.exitcode
 
 
-def test_a_killed_writer_leaves_the_old_file_or_the_new(cases, model, tmp_path):
+def test_a_killed_writer_leaves_the_old_file_or_the_new(cases, model, processes, tmp_path):
     kinds = writers(model)
     wholes = {
         name: [written_bytes(tmp_path / f"{name} {n}", name, write) for n, write in enumerate(pair)]
@@ -97,7 +108,7 @@ def test_a_killed_writer_leaves_the_old_file_or_the_new(cases, model, tmp_path):
         path = folder / name
         kinds[name][0](path)
         code = killed_while_writing(
-            path, kinds[name], number, draws.exponential(0.01), in_order=in_order
+            processes, path, kinds[name], number, draws.exponential(0.01), in_order=in_order
         )
         told = f"seed {seed}"
         ended = number == signal.SIGTERM and in_order

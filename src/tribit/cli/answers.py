@@ -24,6 +24,7 @@ def answer_question(name: str, model: Path, values: dict[str, Any], rules: dict[
     ``values`` are those of the command's options; ``rules`` replace rules of reading of the fit.
     """
     question = QUESTIONS[name].load()
+    model, values = question.sources(model, values)
     fields_given = [
         each
         for each in fields_of(question)

@@ -34,11 +34,14 @@ def demo(
     epilog="Example: tribit reproduce fig1 --out reproduction. The same command continues a run that was stopped."
 )
 def reproduce(
-    which: Annotated[str, typer.Argument(help="fig1, fig2, fig3, fig4, table1 or all.")],
+    which: Annotated[
+        str, typer.Argument(help="fig1, fig2, fig3, fig3-t, fig4, fig4-t, table1 or all.")
+    ],
     trials: Annotated[
         int | None,
         typer.Option(
-            help="Simulations or splits [10; 4 if solved; 2 with --quick].", show_default=False
+            help="Simulations or splits [10; 2 with --quick; 4 of fig4 and table1 if solved].",
+            show_default=False,
         ),
     ] = None,
     out: Annotated[

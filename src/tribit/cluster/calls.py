@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
@@ -22,9 +23,12 @@ from tribit.errors import (
     InvalidInputError,
     InvalidTypeError,
     TribitError,
+    TribitWarning,
+    listed,
     parameter,
     printable,
     quoted,
+    warn,
 )
 
 #: A future of distributed, which has no types: only passed on.
@@ -102,6 +106,8 @@ FIRST_WORKER_SECONDS = 10.0
 REPLACEMENT_SECONDS = 300.0
 
 
+#: Seconds between two questions for the workers that are left: each costs some milliseconds.
+CHECK_SECONDS = 2.0
 #: Text in the error of dask for tasks that another version of the software serialised.
 VERSION_MISMATCH = "deserialization of the task graph"
 
@@ -129,6 +135,26 @@ class Cluster:
                     "The cluster of the client has no worker; start one with dask worker and the scheduler's address."
                 ) from None
         self.client = client
+        self._workers, self._checked = self._addresses(), time.monotonic()
+
+    def _addresses(self) -> set[str]:
+        """Return the addresses of all workers."""
+        return set(self.client.scheduler_info()["workers"])
+
+    def _warn_of_lost_workers(self) -> None:
+        """Warn of workers that left the cluster since the last check; ask the scheduler only now and then."""
+        if time.monotonic() - self._checked < CHECK_SECONDS:
+            return
+        workers = self._addresses()
+        lost = sorted(self._workers - workers)
+        self._workers, self._checked = workers, time.monotonic()
+        if lost:
+            some = "A worker" if len(lost) == 1 else f"{len(lost)} workers"
+            warn(
+                f"{some} left the cluster during the fit ({listed(lost)}); the cluster has {len(workers)} now, which "
+                "compute again what was lost.",
+                TribitWarning,
+            )
 
     def map(
         self, function: Callable[..., Any], *lists: Iterable[object], **same: object
@@ -188,7 +214,7 @@ class Cluster:
 
         try:
             self._wait(futures)
-            return self.client.gather(futures)
+            found = self.client.gather(futures)
         except CancelledError as error:
             raise TribitError(
                 "The connection to the scheduler of the cluster was lost during the fit, and with it the results of "
@@ -204,9 +230,12 @@ class Cluster:
             ) from error
         except KilledWorker as error:
             raise TribitError(
-                f"Every worker that tried a task of the fit was killed ({error}), most likely for lack of memory: cut "
-                f"the table into more partitions ({parameter('n_partitions')}), or give workers more memory."
+                "Every worker that tried a task of the fit was killed, most likely for lack of memory: cut the table "
+                f"into more partitions ({parameter('n_partitions')}), or give workers more memory. The last of "
+                f"{error.allowed_failures + 1} was {printable(str(error.last_worker.address))}."
             ) from error
+        self._warn_of_lost_workers()
+        return found
 
     def _wait(self, futures: object) -> None:
         """Wait for futures as long as there are workers, or for new ones for a while."""

@@ -213,8 +213,8 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
         Greatest number of iterations; None for the solver's own (newton 100 sweeps, lbfgs 1000 steps,
         augmented_lagrangian 3000, projected_gradient 2000).
     max_time : float or None, default=None
-        Limit in seconds for the search, for the refit on all data, and for the cold-start regression on features,
-        each. A regression that takes longer is left out (see ``stop_reason_``).
+        Limit in seconds for the search, for the refit on all data, for the cold-start regression on features, and for
+        the comparison of half-lives, each. A regression that takes longer is left out (see ``stop_reason_``).
     tol : float, default=1e-4
         Stop when the first-order decrease of an iteration, and the predicted decrease by all further ones, are at most
         this share of the objective (:func:`tribit.solvers.loop.predicted_decrease`).

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tribit.completion.fitting import fit, refit
 from tribit.data.decay import Decay
 from tribit.data.observations import Observations
-from tribit.errors import InvalidInputError, parameter
+from tribit.errors import InvalidInputError, parameter, warn
 from tribit.model.fitted import Fitted
 from tribit.model.spec import AUTO, is_auto
 from tribit.randomness import generator
@@ -48,6 +48,12 @@ def fit_with_half_life(
     if record.stop_reason == INTERRUPTED:
         return fitted, record
     found = _choose(model, observations, fitted, record)
+    if found.stop_reason == INTERRUPTED:
+        warn(
+            "Interrupted while half-lives were compared; the fit without one is kept.",
+            RuntimeWarning,
+        )
+        record = replace(record, converged=False, stop_reason=INTERRUPTED)
     if found.decay is None:
         return fitted, replace(record, half_life=found)
     return _fit_with(found, model, observations, tables)
@@ -70,9 +76,16 @@ def _choose(
     """Return the half-life that the latest entries favour, for the model that a fit has chosen."""
     done = copy(model)
     done.fitted_, done.record_ = fitted, record
-    seed = int(generator(model.random_state).integers(2**32))
+    draws = generator(model.random_state)
+    seed = int(draws.integers(2**32))
 
     def again(entries: Observations) -> Fitted:
         return refit(done, entries, seed, AUTO, model.imputed, interruptible=False)
 
-    return choose_half_life(observations, again, scoring=model.scoring, max_time=model.max_time)
+    return choose_half_life(
+        observations,
+        again,
+        scoring=model.scoring,
+        max_time=model.max_time,
+        random_state=draws,
+    )

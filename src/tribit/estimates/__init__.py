@@ -1,8 +1,19 @@
-"""Estimates from a partly seen table: means with confidence intervals, and cells to fill next."""
+"""Estimates from a partly seen table: means with intervals, cells to fill next, and values of lists."""
 
 from tribit.estimates.asked import AskedCells, Plan, ask_cells
 from tribit.estimates.designs import Draws
 from tribit.estimates.estimation import Groups, estimate_means
+from tribit.estimates.list_value import ListValues, estimate_list_values
 from tribit.estimates.means import Means
 
-__all__ = ["AskedCells", "Draws", "Groups", "Means", "Plan", "ask_cells", "estimate_means"]
+__all__ = [
+    "AskedCells",
+    "Draws",
+    "Groups",
+    "ListValues",
+    "Means",
+    "Plan",
+    "ask_cells",
+    "estimate_list_values",
+    "estimate_means",
+]

@@ -50,7 +50,7 @@ from tribit.estimates.sensitivity import Unseen
 from tribit.estimates.whole_rows import MIN_WHOLE_ROWS, REHEARSALS, Calibration, calibrate
 from tribit.randomness import RandomState, balanced_fold_numbers, generator
 
-__all__ = ["GUARANTEES", "SELECTIONS", "Groups", "estimate_means"]
+__all__ = ["GUARANTEES", "SELECTIONS", "CrossFitted", "Groups", "estimate_means"]
 
 Array = NDArray[np.floating[Any]]
 Bools = NDArray[np.bool_]
@@ -393,6 +393,32 @@ class _Table:
         parts = again.parts(joined, whole=True)
         estimates = again.row_estimates(parts, np.arange(replayed.size), whole=True)
         return fit_translation(estimates, self.known_likes[replayed], whole.size)
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFitted:
+    """Predictions of all cells of a table by columns that were fitted on other rows."""
+
+    table: _Table
+
+    @classmethod
+    def of(cls, entries: Observations, draws: np.random.Generator) -> CrossFitted:
+        """Return the predictions for some entries."""
+        return cls(_Table.of(entries, _shares(None, entries.shape), draws))
+
+    def blocks(self, rows: Positions) -> list[Positions]:
+        """Return rows in blocks whose predictions are in memory at a time."""
+        step = max(1, BLOCK_CELLS // self.table.labels.shape[1])
+        return [rows[start : start + step] for start in range(0, rows.size, step)]
+
+    def predict(self, rows: Positions) -> Array:
+        """Return predictions of rows; that of a seen cell leaves its own label out."""
+        return self.table.predict(self.table.labels[rows], rows, whole=False)
+
+    @property
+    def mask(self) -> tuple[sp.csr_array, Positions, Bools]:
+        """The seen cells, the folds of rows, and the rows whose masks show what is selected."""
+        return self.table.labels, self.table.folds, self.table.is_free
 
 
 class _Translated(NamedTuple):

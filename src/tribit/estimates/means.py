@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from tribit.checks import check_between
 from tribit.data.axis import AnyArray
 from tribit.errors import InvalidInputError, parameter
 from tribit.estimates.intervals import difference_limits, normal_quantile, simultaneous_quantile
-from tribit.estimates.sensitivity import Sides, Unseen, turning_points
+from tribit.estimates.sensitivity import Sides, Unseen, reaching, turning_points
 
 __all__ = ["Means"]
 
@@ -99,6 +99,34 @@ class Means(Answer):
             "width": f"{np.mean(self.upper - self.lower):.4f} on average, level {self.level:g}",
         }
 
+    def take(self, places: Iterable[int]) -> Means:
+        """Return the means at some places, each once, in this order; ranks are then among these.
+
+        Examples
+        --------
+        >>> from tribit import Observations
+        >>> from tribit.estimates import estimate_means
+        >>> seen = Observations.from_matrix([[1, 1, -1, 0], [1, 0, -1, -1], [1, 1, 1, 1]])
+        >>> estimate_means(seen, random_state=0).take([2, 0]).ids.tolist()
+        [2, 0]
+        """
+        chosen = np.array(list(places), dtype=np.intp)
+        if np.unique(chosen).size < chosen.size:
+            raise InvalidInputError("A mean can be taken once; leave out repeated places.")
+        columns = "ids", "mean", "lower", "upper", "seen", "effective", "plain", "basis"
+        found = replace(self, **{name: getattr(self, name)[chosen] for name in columns})
+
+        def limits_at(z: float) -> tuple[Array, Array]:
+            low, high = self._limits(z)
+            return low[chosen], high[chosen]
+
+        return replace(
+            found,
+            limits_at=None if self.limits_at is None else limits_at,
+            unseen=None if self.unseen is None else self.unseen.take(chosen),
+            further={name: each[chosen] for name, each in (self.further or {}).items()},
+        )
+
     def at_level(self, level: float) -> Means:
         """Return the same means with intervals of another level.
 
@@ -134,9 +162,9 @@ class Means(Answer):
         >>> seen = Observations.from_matrix([[1, 1, -1, 1, 0, 0, 0, 0, 0, 0]])
         >>> means = estimate_means(seen, level=0.9, random_state=0)
         >>> [float(means.sensitivity(g)["sensitivity_lower"][0].round(2)) for g in (1, 2, 1e9)]
-        [0.42, 0.37, 0.3]
+        [0.42, 0.4, 0.3]
         """
-        found = self._sides(self.lower, self.upper, odds_ratio)
+        found = self._sides(odds_ratio)
         return {"sensitivity_lower": found.low, "sensitivity_upper": found.high}
 
     def turns_at(self, threshold: float) -> Array:
@@ -144,7 +172,7 @@ class Means(Answer):
 
         1 where the interval contains the threshold, and infinity where no labels of the unseen cells lead to it.
         """
-        return self._unseen().reaching(self.lower, self.upper, threshold)
+        return reaching(self._sides_at(), threshold)
 
     def ranks(self, odds_ratio: float = 1.0) -> dict[str, NDArray[np.int64]]:
         """Return ``rank_lower`` and ``rank_upper``: the best and the worst rank of each mean, 1 for the largest.
@@ -158,7 +186,7 @@ class Means(Answer):
                 f"Ranks need intervals of single rows: pass {parameter('guarantee', 'row')}."
             )
         limits = self._limits(simultaneous_quantile(self.level, len(self)))
-        sides = self._sides(*limits, odds_ratio)
+        sides = self._sides(odds_ratio, limits)
         every = np.arange(len(self))
         is_above = _least_differences(sides, every[:, None], every[None, :]) > 0
         return {
@@ -172,7 +200,7 @@ class Means(Answer):
         With an ``odds_ratio`` above 1 being seen may depend on the label (:meth:`sensitivity`).
         """
         every, one = np.arange(len(self)), np.full(len(self), place)
-        sides = self._sides(self.lower, self.upper, odds_ratio)
+        sides = self._sides(odds_ratio)
         limits = _least_differences(sides, every, one), -_least_differences(sides, one, every)
         low, high = (np.where(every == place, 0.0, limit) for limit in limits)
         return {
@@ -186,7 +214,7 @@ class Means(Answer):
 
         1 where they contain 0, and infinity where there is none up to 10,000.
         """
-        sides = self._unseen().sides(self.mean, self.lower, self.upper)
+        sides = self._sides_at()
         every, one = np.arange(len(self)), np.full(len(self), place)
 
         def margin(ratio: float) -> Array:
@@ -199,16 +227,25 @@ class Means(Answer):
 
         return turning_points(margin)
 
-    def _unseen(self) -> Unseen:
-        if self.unseen is None:
-            raise InvalidInputError("The unseen cells of these means are not known.")
-        return self.unseen
-
-    def _sides(self, low: Array, high: Array, odds_ratio: float) -> Sides:
+    def _sides(self, odds_ratio: float, limits: tuple[Array, Array] | None = None) -> Sides:
         """Return estimates and limits at both ends of what an odds ratio allows."""
+        low, high = (self.lower, self.upper) if limits is None else limits
         if check_between("odds_ratio", odds_ratio, 1, np.inf) == 1:
             return Sides(self.mean, low, self.mean, high)
-        return self._unseen().sides(self.mean, low, high)(odds_ratio)
+        return self._sides_at(limits)(odds_ratio)
+
+    def _sides_at(
+        self, limits: tuple[Array, Array] | None = None
+    ) -> Callable[[Array | float], Sides]:
+        """Return estimates and limits as a function of the odds ratio, by default from the interval."""
+        if self.unseen is None:
+            raise InvalidInputError("The unseen cells of these means are not known.")
+        if limits is not None:
+            return self.unseen.sides(self.mean, limits)
+        one_sided = None
+        if self.level > 0.5 and self.quantile is normal_quantile:
+            one_sided = self._limits(self.quantile(2 * self.level - 1))
+        return self.unseen.sides(self.mean, (self.lower, self.upper), one_sided, self.level)
 
     def _limits(self, z: float) -> tuple[Array, Array]:
         if self.limits_at is None:

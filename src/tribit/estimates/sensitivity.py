@@ -14,30 +14,34 @@ They are composed with the interval:
     mean(v) = known + sum over unseen cells of a_j f(x_j + v),
     lower(G) = mean(v_low - log G)   where mean(v_low) = lower,        upper(G) = mean(v_high + log G)
 
-Hence the limits at ``G = 1`` are those of the interval, and they cover the mean as often as these do. ``x_j`` are the
-log-odds of the predictions with their weight, ``p + lambda (p_j - p)``: where predictions explain nothing all cells of
-a row are alike, which gives the widest bounds.
+Hence the limits at ``G = 1`` are those of the interval, and they cover the mean as often as these do. As the bounds
+become wide, ``lower`` and ``upper`` become the limits of one-sided intervals: the mean cannot be near both bounds.
+``x_j`` are the log-odds of the predictions with their weight, ``p + lambda (p_j - p)``: where predictions explain
+nothing all cells of a row are alike, which gives the widest bounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import expit, logit, ndtr
 
 from tribit.estimates.doubly_robust import NODE_PROBABILITIES
-from tribit.estimates.intervals import Curve
+from tribit.estimates.intervals import Curve, normal_quantile
 
-__all__ = ["Sides", "Unseen", "turning_points"]
+__all__ = ["Sides", "Unseen", "reaching", "turning_points"]
 
 Array = NDArray[np.floating[Any]]
+Limits: TypeAlias = tuple[Array, Array]
 
 #: Largest tilt in log-odds, and halvings of the range in which one is sought.
 MAX_TILT, HALVINGS = 40.0, 60
+#: Largest logarithm of an odds ratio.
+MAX_LOG_RATIO = 30.0
 #: Logarithms of the odds ratios at which differences are computed to find where they turn.
 LOG_RATIOS = np.linspace(0.0, np.log(1e4), 201)
 
@@ -108,10 +112,19 @@ class Unseen:
             guess,
         )
 
-    @property
-    def most(self) -> Array:
-        """The largest mean of the rows with seen cells, all of whose unseen labels are +1."""
-        return self.known + self._totals(self.mass.sum(axis=1))
+    def take(self, places: NDArray[np.integer[Any]]) -> Unseen:
+        """Return the unseen cells of some sets, each once."""
+        to = np.full(self.known.size, -1)
+        to[places] = np.arange(places.size)
+        rows = np.flatnonzero(to[self.sets] >= 0)
+        return Unseen(
+            self.known[places],
+            self.log_odds[rows],
+            self.mass[rows],
+            to[self.sets[rows]],
+            self.empty[places],
+            self.guess[places],
+        )
 
     def means(self, tilts: Array) -> Array:
         """Return the means of the sets, without rows that have no seen cells, for a tilt of each."""
@@ -128,41 +141,88 @@ class Unseen:
             low, high = np.where(is_above, low, middle), np.where(is_above, middle, high)
         return np.asarray((low + high) / 2)
 
-    def sides(self, mean: Array, low: Array, high: Array) -> Callable[[float], Sides]:
-        """Return a function of the odds ratio: means and limits, from those at the odds ratio 1."""
-        given = mean - self.guess, low, high - self.empty
-        at_mean, at_low, at_high = (self.tilts(each) for each in given)
+    def sides(
+        self, mean: Array, limits: Limits, one_sided: Limits | None = None, level: float = 1.0
+    ) -> Callable[[Array | float], Sides]:
+        """Return a function of the odds ratio (one for all sets, or for each): means and limits.
 
-        def at(ratio: float) -> Sides:
-            shift = float(np.log(ratio))
-            if not shift:
-                return Sides(mean, low, mean, high)
+        Parameters
+        ----------
+        mean : array of shape (g,)
+            Estimates at the odds ratio 1.
+        limits : pair of arrays of shape (g,)
+            Their limits at the odds ratio 1.
+        one_sided : pair of arrays of shape (g,), optional
+            Limits of a one-sided interval of the same level, to which the others tend.
+        level : float
+            The level.
+        """
+        low, high = limits
+        at_mean = self.tilts(mean - self.guess)
+        at_low, at_high = self.tilts(low), self.tilts(high - self.empty)
+        nearer_low, nearer_high = (
+            (at_low, at_high)
+            if one_sided is None
+            else (self.tilts(one_sided[0]), self.tilts(one_sided[1] - self.empty))
+        )
+
+        def at(ratio: Array | float) -> Sides:
+            shift = np.log(ratio)
+            mean_low = np.minimum(self.means(at_mean - shift) + self.guess, mean)
+            mean_high = np.maximum(self.means(at_mean + shift) + self.guess, mean)
+            to = (
+                0.0
+                if one_sided is None
+                else _share_of_one_sided(mean_high - mean_low, high - self.empty - low, level)
+            )
+            down = self.means(at_low + to * (nearer_low - at_low) - shift)
+            up = self.means(at_high + to * (nearer_high - at_high) + shift) + self.empty
+            is_shifted = shift > 0
             return Sides(
-                np.minimum(self.means(at_mean - shift), given[0]) + self.guess,
-                np.minimum(self.means(at_low - shift), given[1]),
-                np.maximum(self.means(at_mean + shift), given[0]) + self.guess,
-                np.maximum(self.means(at_high + shift), given[2]) + self.empty,
+                mean_low,
+                np.where(is_shifted, np.minimum(down, low), low),
+                mean_high,
+                np.where(is_shifted, np.maximum(up, high), high),
             )
 
         return at
 
-    def reaching(self, low: Array, high: Array, threshold: float) -> Array:
-        """Return the odds ratio at which the interval of each set reaches a threshold; 1 if it does, inf for none."""
-        high = high - self.empty
-        below = np.clip(threshold, self.known, self.most)
-        above = np.clip(threshold - self.empty, self.known, self.most)
-        with np.errstate(over="ignore"):
-            falls = np.exp(self.tilts(low) - self.tilts(below))
-            rises = np.exp(self.tilts(above) - self.tilts(high))
-        falls = np.where(threshold > self.known, falls, np.inf)
-        rises = np.where(threshold - self.empty < self.most, rises, np.inf)
-        found = np.where(
-            low > threshold, falls, np.where(high + self.empty < threshold, rises, 1.0)
-        )
-        return np.asarray(np.maximum(found, 1.0))
-
     def _totals(self, values: Array) -> Array:
         return np.bincount(self.sets, values, self.known.size).astype(np.float64)
+
+
+def _share_of_one_sided(width: Array, interval: Array, level: float) -> Array:
+    """Return how far limits are from those of a two-sided interval to those of a one-sided one.
+
+    The mean cannot be near both ends of wide bounds. The quantile ``c`` of Imbens and Manski (2004, "Confidence
+    intervals for partially identified parameters") solves ``F(c + width / deviation) - F(-c) = level``, with the normal
+    distribution ``F``.
+    """
+    two_sided, one_sided = normal_quantile(level), normal_quantile(2 * level - 1)
+    deviations = np.maximum(interval / (2 * two_sided), np.finfo(np.float64).tiny)
+    low, high = np.full(width.size, one_sided), np.full(width.size, two_sided)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        is_enough = ndtr(middle + width / deviations) - ndtr(-middle) >= level
+        low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
+    return np.asarray((two_sided - high) / (two_sided - one_sided))
+
+
+def reaching(sides: Callable[[Array | float], Sides], threshold: float) -> Array:
+    """Return the odds ratio at which the limits of each set reach a threshold; 1 if they do there, inf for none."""
+
+    def margin(ratio: Array | float) -> Array:
+        found = sides(ratio)
+        return np.asarray(np.maximum(found.low - threshold, threshold - found.high))
+
+    low, high = np.zeros((2, margin(1.0).size))
+    high += MAX_LOG_RATIO
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        is_apart = margin(np.exp(middle)) > 0
+        low, high = np.where(is_apart, middle, low), np.where(is_apart, high, middle)
+    found = np.where(margin(np.inf) >= 0, np.inf, np.exp(high))
+    return np.asarray(np.where(margin(1.0) <= 0, 1.0, found))
 
 
 def turning_points(margin: Callable[[float], Array]) -> Array:

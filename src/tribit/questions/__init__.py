@@ -107,6 +107,12 @@ QUESTIONS: dict[str, Entry] = {
         "ask table.csv --row model --column task --budget 200 --rows new -o ask.csv",
         of_entries=True,
     ),
+    "value": Entry(
+        "tribit.questions.value:Value",
+        "Estimate the likes and dislikes in lists, had all listed cells been rated, by labels of a test set.",
+        "value lists.csv --table test.csv --row user --column item --value rating --like-at 4",
+        of_entries=True,
+    ),
     "export": Entry(
         "tribit.questions.export:Export",
         "Write row and column vectors whose inner product is the score, for nearest-neighbour indexes.",

@@ -101,6 +101,34 @@ def wide_values(recommender: FittedRecommender, table: Any) -> Array:
     return found
 
 
+def given_probabilities(recommender: FittedRecommender, given: Any, selection: str) -> Array:
+    """Return the probabilities of cells to be seen, of shape (d1, d2), by an array or a wide table."""
+    if selection != "uniform":
+        raise InvalidInputError(
+            f"{parameter('q')} gives the probabilities of being seen: pass it, or "
+            f"{parameter('selection', selection)}, not both."
+        )
+    rows, columns = recommender.axes_
+    if isinstance(given, Mapping) or hasattr(given, "columns"):
+        q = wide_values(recommender, given)
+    else:
+        q = np.asarray(given, dtype=np.float64)
+        if q.shape not in {(), (columns.size,), (rows.size, 1), (rows.size, columns.size)}:
+            raise InvalidInputError(
+                f"{parameter('q')} has the shape {q.shape}; pass one probability, one for each column, or an array "
+                f"of shape {(rows.size, columns.size)}."
+            )
+        q = np.broadcast_to(q, (rows.size, columns.size))
+    if (bad := first_true(~((q > 0) & (q <= 1)).ravel())) is not None:
+        row, column = np.unravel_index(bad, q.shape)
+        raise InvalidInputError(
+            f"{parameter('q')} is {q[row, column]:g} for the {rows.name} {quoted_id(rows.ids, row)} and the "
+            f"{columns.name} {quoted_id(columns.ids, column)}; every probability of being seen must be above 0 "
+            "and at most 1."
+        )
+    return q
+
+
 def drawn_cells(recommender: FittedRecommender, table: Any, name: str) -> Draws:
     """Return the cells of a table with probabilities and batches, as ``tribit ask`` writes it.
 

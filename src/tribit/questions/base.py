@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache, cached_property
 from inspect import Parameter, Signature, cleandoc
+from pathlib import Path
 from types import UnionType
 from typing import (
     TYPE_CHECKING,
@@ -175,6 +176,11 @@ class Question(_Checked, ABC, Generic[A]):
 
     #: Whether the command takes new entries and features, which are changes before the question.
     after_changes: ClassVar[bool] = True
+
+    @classmethod
+    def sources(cls, model: Path, values: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
+        """Return the file of the recommender, and the values of the options, as the command was given them."""
+        return model, values
 
     @abstractmethod
     def answer(self, recommender: FittedRecommender) -> A:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tribit.data.axis import AnyArray, Positions, first_true, quoted_id
+from tribit.data.axis import AnyArray, Positions
 from tribit.errors import InvalidInputError, parameter, quoted
 from tribit.estimates import Draws, Groups, estimate_means
 from tribit.estimates import Means as MeansAnswer
@@ -19,9 +19,9 @@ from tribit.questions.aligned import (
     aligned_values,
     check_answered,
     drawn_cells,
+    given_probabilities,
     is_missing,
     number_of,
-    wide_values,
 )
 from tribit.questions.base import Question, option
 from tribit.questions.kinds import Ids, Table, Texts, find_or_warn, unknown_option
@@ -177,30 +177,7 @@ class Means(Question[MeansAnswer]):
             return draws
         if self.q is None:
             return self.selection
-        if self.selection != "uniform":
-            raise InvalidInputError(
-                f"{parameter('q')} gives the probabilities of being seen: pass it, or "
-                f"{parameter('selection', self.selection)}, not both."
-            )
-        rows, columns = recommender.axes_
-        if isinstance(self.q, Mapping) or hasattr(self.q, "columns"):
-            q = wide_values(recommender, self.q)
-        else:
-            q = np.asarray(self.q, dtype=np.float64)
-            if q.shape not in {(), (columns.size,), (rows.size, 1), (rows.size, columns.size)}:
-                raise InvalidInputError(
-                    f"{parameter('q')} has the shape {q.shape}; pass one probability, one for each column, or an array "
-                    f"of shape {(rows.size, columns.size)}."
-                )
-            q = np.broadcast_to(q, (rows.size, columns.size))
-        if (bad := first_true(~((q > 0) & (q <= 1)).ravel())) is not None:
-            row, column = np.unravel_index(bad, q.shape)
-            raise InvalidInputError(
-                f"{parameter('q')} is {q[row, column]:g} for the {rows.name} {quoted_id(rows.ids, row)} and the "
-                f"{columns.name} {quoted_id(columns.ids, column)}; every probability of being seen must be above 0 "
-                "and at most 1."
-            )
-        return q
+        return given_probabilities(recommender, self.q, self.selection)
 
     def _with_comparisons(self, found: MeansAnswer) -> MeansAnswer:
         """Return the means with their ranks and differences, as asked."""

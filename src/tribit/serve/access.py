@@ -38,8 +38,7 @@ class Access:
         """Answer a request, or refuse it."""
         answer = self.app
         if scope["type"] == "http":
-            headers = Headers(scope=scope)
-            hosts = headers.getlist("host")
+            hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
             if len(hosts) != 1 or not self.settings.trusts(hosts[0]):
                 self.counters.count("other", 421, 0.0)
                 answer = error_response(
@@ -47,7 +46,9 @@ class Access:
                     f"The service is not known by the host {quoted(', '.join(hosts))}; "
                     "start it with --allow-host and this name.",
                 )
-            elif scope["path"] not in OPEN_PATHS and not has_token(headers, self.settings):
+            elif scope["path"] not in OPEN_PATHS and not has_token(
+                Headers(scope=scope), self.settings
+            ):
                 self.counters.count("other", 401, 0.0)
                 answer = error_response(
                     401, "The request needs the token of the service; send Authorization: Bearer."

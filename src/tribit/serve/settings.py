@@ -8,6 +8,7 @@ import json
 import os
 import re
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
@@ -91,13 +92,7 @@ class ServiceSettings:
 
     def trusts(self, header: str) -> bool:
         """Return whether a ``Host`` header names this service."""
-        host = host_of(header)
-        if host is None:
-            return False
-        known = {*LOOPBACK, *self.hosts}
-        return (
-            host in known or "*" in known or (_is_address(host) and not known.isdisjoint(WILDCARDS))
-        )
+        return _trusts(self.hosts, header)
 
     @classmethod
     def from_environment(cls) -> Self:
@@ -138,6 +133,14 @@ def host_of(header: str) -> str | None:
     """
     found = _HOST.fullmatch(header.strip().lower())
     return found and (found["address"] or found["name"])
+
+
+@lru_cache
+def _trusts(hosts: tuple[str, ...], header: str) -> bool:
+    host, known = host_of(header), {*LOOPBACK, *hosts}
+    if host is None:
+        return False
+    return host in known or "*" in known or (_is_address(host) and not known.isdisjoint(WILDCARDS))
 
 
 def _check_host(name: str) -> str:

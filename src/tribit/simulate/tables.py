@@ -1,4 +1,4 @@
-"""Small simulated tables as data frames, with one entry a record: ratings, a test, votes, purchases, a benchmark.
+"""Small simulated tables as data frames, with one entry a record: ratings, a test, votes, opinions, purchases, ...
 
 They are for examples and for trying tribit without data of one's own. They need pandas.
 """
@@ -15,7 +15,7 @@ from tribit.answers import pandas
 from tribit.checks import check_count
 from tribit.randomness import RandomState, generator
 
-__all__ = ["answers", "benchmark", "purchases", "ratings", "votes"]
+__all__ = ["answers", "benchmark", "opinions", "purchases", "ratings", "votes"]
 
 Array = NDArray[Any]
 
@@ -127,6 +127,57 @@ def votes(n_members: int = 100, n_motions: int = 250, *, random_state: RandomSta
             "party": names[party[i]],
             "motion": _names("motion", j),
             "vote": np.where(yes[i, j], 1, -1),
+        }
+    )
+
+
+def opinions(
+    n_members: int = 120,
+    n_statements: int = 60,
+    *,
+    turn: float = np.pi / 2,
+    random_state: RandomState = None,
+) -> Any:
+    """Return opinions that change in two years: the position of each member turns by an angle.
+
+    A member answers each statement with probability 0.7, on any day.
+
+    Parameters
+    ----------
+    n_members, n_statements : int
+        Numbers of members and statements.
+    turn : float, default=pi / 2
+        The angle; 0 for opinions that stay the same.
+    random_state : int, Generator, RandomState or None
+        Seed.
+
+    Returns
+    -------
+    pandas.DataFrame
+        With the columns ``member``, ``statement``, ``opinion``, 1 (agrees) or -1 (disagrees), and ``time``.
+
+    Examples
+    --------
+    >>> from tribit.simulate import tables
+    >>> tables.opinions(random_state=0).columns.tolist()
+    ['member', 'statement', 'opinion', 'time']
+    """
+    rng = generator(random_state)
+    n, d = _shape(n_members=n_members, n_statements=n_statements)
+    first, last = rng.standard_normal((2, n, 2))
+    meaning = 2.0 * rng.standard_normal((d, 2))
+    i, j = np.nonzero(rng.random((n, d)) < 0.7)
+    passed = rng.random(i.size)
+    angle = turn * passed[:, None]
+    position = np.cos(angle) * first[i] + np.sin(angle) * last[i]
+    agree = rng.random(i.size) < expit(np.sum(position * meaning[j], axis=1))
+    seconds = np.floor(passed * 2 * 365 * 86_400).astype("timedelta64[s]")
+    return _frame(
+        {
+            "member": _names("member", i),
+            "statement": _names("statement", j),
+            "opinion": np.where(agree, 1, -1),
+            "time": np.datetime64("2024-01-01", "s") + seconds,
         }
     )
 

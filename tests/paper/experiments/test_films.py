@@ -156,7 +156,7 @@ def test_every_error_is_that_of_a_dense_matrix(data, fits, protocol, mixture):
     rows = FITS[protocol](data, mixture)
     chosen = [row for row in rows if row["chosen"]]
     key = "step" if protocol == "paper" else "radius"
-    (fit,) = [fit for fit in fits if fit.choices[key] == chosen[0][key]]
+    fit = next(fit for fit in fits if fit.choices[key] == chosen[0][key])
     X = fit.U @ fit.V.T
     assert abs(X.mean()) > 1e-6
     stars = {(user, item): star for user, item, star, _ in ratings()}
@@ -211,16 +211,17 @@ def test_the_step_is_that_of_the_smallest_validation_error(data, monkeypatch, er
         row = original(trial, fit)
         assert (row["part"], row["cut"], row["rating"]) == ("validation", MEAN, OVERALL)
         judged[fit.choices["step"]] = fit
-        return row | {"error": forced[fit.choices["step"]]}
+        return row | {"error": forced.get(fit.choices["step"], 0.9)}
 
     monkeypatch.setattr(Trial, "validation_row", judge)
     rows = fit_paper(Trial(data, 0, CHOSEN, PN), 2.0, 3, steps)
     best = steps[int(np.argmin(errors))]  # the first of equals
+    longer = (steps[0] * films.STEP_FACTOR,) if best == steps[0] else ()
     assert {row["step"] for row in rows if row["chosen"]} == {best}
     others = [row for row in rows if not row["chosen"]]
-    assert [row["step"] for row in others] == [step for step in steps if step != best]
+    assert [row["step"] for row in others] == [s for s in (*steps, *longer) if s != best]
     for row in others:
-        assert row["error"] == forced[row["step"]]
+        assert row["error"] == forced.get(row["step"], 0.9)
     for row in rows:
         assert (row["alpha"], row["rank"]) == (2.0, 3)
         assert row["radius"] == pytest.approx(2.0 * np.sqrt(3))
@@ -228,7 +229,8 @@ def test_the_step_is_that_of_the_smallest_validation_error(data, monkeypatch, er
 
 def test_the_paper_s_fit_stays_in_its_set(data, fits):
     fit_paper(Trial(data, 0, CHOSEN, MIX), 0.5, 4, (1e-2,))
-    (fit,) = fits
+    fit = fits[0]
+    assert len({each.choices["step"] for each in fits}) == 1  # a step of the user's is the only one
     assert fit.U.shape == (30, 4)
     assert fit.V.shape == (25, 4)
     assert np.max(np.abs(fit.U @ fit.V.T)) <= 0.5 * (1 + 1e-6)
@@ -274,9 +276,20 @@ def test_pn_is_fitted_for_every_alpha_rank_and_step(data, quick):
     ranks = films.GRIDS[quick].ranks
     steps = (1e-2, 3e-3)
     rows = select_by_pn(data, 0, quick, steps)
-    assert [(row["alpha"], row["rank"], row["step"]) for row in rows] == [
+    places = [(row["alpha"], row["rank"], row["step"]) for row in rows]
+    assert [place for place in places if place[0] in alphas and place[2] in steps] == [
         (alpha, rank, step) for alpha in alphas for rank in ranks for step in steps
     ]
+    # Longer steps and larger alphas follow as long as the end of a grid is the best.
+    for alpha, rank in {place[:2] for place in places}:
+        those = {r["step"]: r["error"] for r in rows if (r["alpha"], r["rank"]) == (alpha, rank)}
+        longest = max(those)
+        assert longest > 0.3 or min(those, key=those.get) < longest
+        for step in those:
+            shorter = {s: e for s, e in those.items() if s < step}
+            assert step in steps or min(shorter, key=shorter.get) == max(shorter)
+    found = {alpha: min(r["error"] for r in rows if r["alpha"] == alpha) for alpha, *_ in places}
+    assert max(found) == films.MAX_ALPHA or min(found, key=found.get) < max(found)
     for row in rows:
         assert (row["part"], row["cut"], row["rating"]) == ("validation", MEAN, OVERALL)
         assert (row["g_pn"], row["g_pu"], row["g_nu"]) == PN

@@ -25,6 +25,7 @@ from tribit.paper.experiments.synthetic import (
     TUNED,
     Experiment,
     Trial,
+    fit_nudged,
     fit_paper,
     fit_posterior,
     fit_solved,
@@ -422,7 +423,9 @@ def test_every_task_has_its_own_key_and_they_are_counted(name, protocol, quick):
     mixtures = study.parameters["mixtures"]
     varied = [task for task in tasks if task.function is fit_varied]
     assert bool(varied) == (protocol == "solved")
-    assert len(tasks) == 3 * (1 + len(mixtures)) + len(varied)
+    nudged = [task for task in tasks if task.function is fit_nudged]
+    assert {task.arguments[1] for task in nudged} == {protocol}
+    assert len(tasks) == 3 * (1 + len(mixtures)) + len(varied) + len(nudged)
     assert {task.arguments[0].mixture for task in varied} <= set(map(tuple, mixtures))
     for mixture in mixtures:
         assert sum(mixture) == pytest.approx(1.0)
@@ -432,7 +435,7 @@ def test_every_task_has_its_own_key_and_they_are_counted(name, protocol, quick):
         those = [
             task
             for task in tasks
-            if task.arguments[0].number == trial and task.function is not fit_varied
+            if task.arguments[0].number == trial and task.function not in (fit_varied, fit_nudged)
         ]
         assert [task.function for task in those] == [fit_posterior] + [fit] * len(mixtures)
         assert [list(task.arguments[0].mixture) for task in those[1:]] == mixtures
@@ -514,3 +517,20 @@ def test_a_step_of_the_user_s_own_is_taken(monkeypatch):
     monkeypatch.setattr(synthetic, "iterate", spy)
     task.function(*task.arguments)
     assert steps == [0.25, 0.25]
+
+
+@pytest.mark.parametrize("protocol", ["paper", "solved", "tuned"])
+def test_a_nudge_is_the_same_problem_in_its_seventh_digit(protocol):
+    tiny = replace(TINY, sizes=replace(SIZES, columns=(1, 2), sweeps=3, burn_in=1))
+    study = synthetic_study(
+        "fig1", tiny, [PN, MIX], Settings(protocol=protocol, trials=2), varied=[MIX]
+    )
+    (task,) = [task for stage in study.stages for task in stage({}) if "nudged" in task.key]
+    rows = task.function(*task.arguments)
+    fit = {"paper": fit_paper, "solved": fit_solved, "tuned": fit_tuned}[protocol]
+    plain = [row for row in fit(Trial(tiny, 0, 0, MIX), TINY.steps) if not row.get("start")]
+    assert [row["of"] for row in rows] == [row["way"] for row in plain]
+    assert {row["way"] for row in rows} == {synthetic.NUDGED}
+    for row, other in zip(rows, plain, strict=True):
+        assert row["relative_error"] != other["relative_error"]
+        assert row["relative_error"] == pytest.approx(other["relative_error"], rel=0.05)

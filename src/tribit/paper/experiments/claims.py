@@ -65,6 +65,8 @@ class Exhibit:
     numbers: Callable[[list[Row]], str]
     draw: Callable[[list[Row], Path], list[Path]]
     rows: Callable[[list[Row]], list[Row]] = lambda rows: rows
+    #: Whether the paper has it, so that its claims are the paper's.
+    in_paper: bool = True
 
 
 def mixture_of(row: Row) -> Mixture:

@@ -45,9 +45,17 @@ from tribit.paper.experiments.films import (
     films_study,
 )
 from tribit.paper.experiments.journal import Row
-from tribit.paper.experiments.pictures import plot_ratings
+from tribit.paper.experiments.pictures import Series, plot_curves, plot_ratings
 from tribit.paper.experiments.runner import Study
-from tribit.paper.experiments.settings import PN, Mixture, Settings, mixture_words, simplex
+from tribit.paper.experiments.settings import (
+    PN,
+    Mixture,
+    Settings,
+    imputed_weight,
+    mixture_words,
+    mixtures_along_t,
+    simplex,
+)
 from tribit.paper.experiments.ternary import Triangle, plot_triangles
 
 Array = NDArray[np.floating[Any]]
@@ -71,6 +79,42 @@ BOLD = {
     "PN": (False, False, False, True, False, False),
     "mixture": (True, True, True, False, False, True),
 }
+
+
+#: Share of the cells in a training part, and share of likes of MovieLens 100k: those of the figure along t.
+DENSITY, BASE_RATE = 0.0567, 0.55
+
+
+def _t(mixture: Mixture) -> float:
+    return imputed_weight(mixture, DENSITY)
+
+
+def _fig4_t_study(settings: Settings, data: Path | None) -> Study:
+    mixtures = mixtures_along_t(DENSITY, BASE_RATE, quick=settings.quick)
+    return films_study(settings, mixtures, data, along_t=True)
+
+
+def _t_claim(errors: Errors) -> Claim:
+    return alone_claim(errors, "t", lambda mixture: f"t = {_t(mixture):g}")
+
+
+def _fig4_t_numbers(rows: list[Row]) -> str:
+    found = {f"{way}; cut at {cut}": errors for way, cut, errors in _maps(rows)}
+    order = sorted(next(iter(found.values())), key=_t)
+    lines = (
+        (f"{_t(mixture):g}", *(spread(errors[mixture]) for errors in found.values()))
+        for mixture in order
+    )
+    return f"{markdown_table(('t', *found), lines)}\n\n{MOVIELENS_LICENCE}"
+
+
+def _draw_fig4_t(rows: list[Row], stem: Path) -> list[Path]:
+    lines = [
+        Series.of_errors(f"{way}; cut at {cut}", errors, _t) for way, cut, errors in _maps(rows)
+    ]
+    return plot_curves(
+        stem, lines, x_label="t", y_label="test error", ticks={0.0: "PN", 1.0: "PUNU"}
+    )
 
 
 def _films_study(settings: Settings, data: Path | None) -> Study:
@@ -201,6 +245,19 @@ FIG4 = Exhibit(
     _fig4_claims,
     _fig4_numbers,
     _draw_fig4,
+)
+
+
+FIG4_T = Exhibit(
+    "fig4-t",
+    "Fig. 4 along t: test error over the weight of imputation, imputing the base rate, MovieLens 100k",
+    _fig4_t_study,
+    lambda rows, _: {
+        f"{way}; cut at {cut}": [_t_claim(errors)] for way, cut, errors in _maps(rows)
+    },
+    _fig4_t_numbers,
+    _draw_fig4_t,
+    in_paper=False,
 )
 
 

@@ -55,9 +55,16 @@ DTYPE = "float32"
 OVERALL = "all"
 
 
+#: Factors by which alpha and the step grow beyond their grids while the largest is the best, and the most of each.
+ALPHA_FACTOR, MAX_ALPHA = 2.0, 64.0
+STEP_FACTOR, MAX_LONG_STEP = 10**0.5, 1.0
+#: Splits of the slower solver.
+SOLVED_SPLITS = 4
+
+
 @dataclass(frozen=True)
 class Grid:
-    """Values of alpha and r among which PN chooses, and the steps tried with them."""
+    """Values of alpha and r among which PN chooses, and the steps tried with them; both are widened at their ends."""
 
     alphas: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0)
     ranks: tuple[int, ...] = (2, 5, 10)
@@ -195,8 +202,12 @@ class Trial:
         )
 
 
-def films_study(settings: Settings, mixtures: Sequence[Mixture], data: Path | None) -> Study:
-    """Return the tasks of Fig. 4 and Table 1, which share every fit."""
+def films_study(
+    settings: Settings, mixtures: Sequence[Mixture], data: Path | None, *, along_t: bool = False
+) -> Study:
+    """Return the tasks of Fig. 4 and Table 1, which share every fit; along t, those of mixtures with alpha = 1."""
+    solved = settings.protocol == "solved" and not settings.quick
+    settings = replace(settings, trials=settings.trials or SOLVED_SPLITS) if solved else settings
     ratings = movielens100k(data)
     load_split(data, settings.seed)  # refuses too few ratings here, not in a worker
     trials = range(settings.n_trials)
@@ -212,7 +223,8 @@ def films_study(settings: Settings, mixtures: Sequence[Mixture], data: Path | No
     def mix(results: Results) -> list[Task]:
         tasks = []
         for trial in trials:
-            for way, alpha, rank in _ways(results[f"select {trial}"]):
+            found = [] if along_t else results[f"select {trial}"]
+            for way, alpha, rank in _ways(found):
                 tasks += [
                     Task(
                         f"{trial} {way} {mixture}",
@@ -238,22 +250,30 @@ def films_study(settings: Settings, mixtures: Sequence[Mixture], data: Path | No
         "step": list(steps) if settings.protocol == "paper" else None,
         "mixtures": [list(mixture) for mixture in mixtures],
     }
+    name, count = "movielens-t" if along_t else "movielens", settings.n_trials * len(mixtures)
     if settings.protocol != "paper":
-        count = settings.n_trials * len(mixtures)
-        return Study("movielens", parameters, (alone,), n_tasks=count)
-    count = settings.n_trials * (1 + 2 * len(mixtures))
-    return Study("movielens", parameters, (select, mix), n_tasks=count)
+        return Study(name, parameters, (alone,), n_tasks=count)
+    if along_t:
+        return Study(name, parameters, (mix,), n_tasks=count)
+    return Study(name, parameters, (select, mix), n_tasks=settings.n_trials + 2 * count)
 
 
 def select_by_pn(data: Path | None, split: int, quick: bool, steps: Sequence[float]) -> list[Row]:
-    """Fit PN for every alpha, r and step; return the validation error of each."""
+    """Fit PN for every alpha, r and step; return the validation error of each.
+
+    While the largest alpha is the best, twice as large ones follow.
+    """
     trial = Trial(data, split, CHOSEN, PN)
     objective = trial.objective()
-    rows = []
-    for alpha in GRIDS[quick].alphas:
+    rows: list[Row] = []
+    alphas = list(GRIDS[quick].alphas)
+    for alpha in alphas:
         for rank in GRIDS[quick].ranks:
             for fit in _paper_fits(trial, objective, alpha, rank, steps):
                 rows.append(trial.validation_row(fit) | {"chosen": False})
+        at_end = alpha == alphas[-1] and _best(rows)["alpha"] == alpha
+        if at_end and alpha * ALPHA_FACTOR <= MAX_ALPHA:
+            alphas.append(alpha * ALPHA_FACTOR)
     return rows
 
 
@@ -307,17 +327,27 @@ def fit_tuned(trial: Trial) -> list[Row]:
     return trial.best_of(fits)
 
 
+def _best(rows: list[Row]) -> Row:
+    return min(rows, key=lambda row: row["error"])
+
+
 def _ways(selection: list[Row]) -> list[tuple[str, float, int]]:
-    best = min(selection, key=lambda row: row["error"])
-    return [(CHOSEN, best["alpha"], best["rank"]), (SAME, 1.0, 10)]
+    same = (SAME, 1.0, 10)
+    if not selection:
+        return [same]
+    best = _best(selection)
+    return [(CHOSEN, best["alpha"], best["rank"]), same]
 
 
 def _paper_fits(
     trial: Trial, objective: Objective, alpha: float, rank: int, steps: Sequence[float]
 ) -> Iterable[Fit]:
+    """Yield a fit for each step, and while the longest of several is the best, for longer ones."""
     start = trial.start(min(alpha, 1.0), rank)
     radius = float(alpha * np.sqrt(rank))
-    for step in steps:
+    longest, errors = max(steps), {}
+    queue = list(steps)
+    for step in queue:
         settled = iterate(
             objective,
             start,
@@ -334,7 +364,15 @@ def _paper_fits(
             "step": step,
             "iterations": settled.n_iter,
         }
-        yield Fit(settled.U, settled.V, choices)
+        fit = Fit(settled.U, settled.V, choices)
+        yield fit
+        errors[step] = trial.validation_row(fit)["error"]
+        longest = max(longest, step)
+        at_end = (
+            len(steps) > 1 and step == queue[-1] and min(errors, key=errors.__getitem__) == longest
+        )
+        if at_end and longest * STEP_FACTOR <= MAX_LONG_STEP:
+            queue.append(longest * STEP_FACTOR)
 
 
 def _wrong_labels(entries: Observations, fit: Fit, cut: str) -> NDArray[np.bool_]:

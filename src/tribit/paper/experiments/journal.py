@@ -18,6 +18,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 import scipy
+from threadpoolctl import threadpool_info
 
 from tribit import __version__
 from tribit.data.files import atomic_path, take_lock
@@ -35,7 +36,13 @@ VERSIONS = {
 
 
 def processor() -> str:
-    """Return the processor's name: with another one sums are rounded differently."""
+    """Return the processor and the BLAS kernels: with others sums are rounded differently."""
+    kernels = {each.get("architecture") for each in threadpool_info() if each["user_api"] == "blas"}
+    names = " and ".join(sorted(filter(None, kernels)))
+    return f"{_processor_name()}, BLAS kernels of {names}" if names else _processor_name()
+
+
+def _processor_name() -> str:
     facts = Path("/proc/cpuinfo")
     if facts.exists():
         with facts.open() as lines:

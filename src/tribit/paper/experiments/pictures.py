@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,22 @@ class Series:
     x: Array
     mean: Array
     deviation: Array
+
+    @classmethod
+    def of_errors(
+        cls,
+        label: str,
+        errors: Mapping[tuple[float, float, float], Array],
+        place: Callable[[tuple[float, float, float]], float],
+    ) -> Self:
+        """Return the line of the errors of each mixture, at its place on the x axis."""
+        order = sorted(errors, key=place)
+        return cls(
+            label,
+            np.array([place(mixture) for mixture in order]),
+            np.array([errors[mixture].mean() for mixture in order]),
+            np.array([errors[mixture].std(ddof=1) for mixture in order]),
+        )
 
 
 def plot_curves(

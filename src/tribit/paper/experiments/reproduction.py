@@ -10,7 +10,7 @@ from pathlib import Path
 from tribit.backends.threads import count_jobs
 from tribit.errors import InvalidInputError
 from tribit.paper.experiments.claims import CAVEAT, Claims, Exhibit, claims_table
-from tribit.paper.experiments.film_exhibits import FIG4, TABLE1
+from tribit.paper.experiments.film_exhibits import FIG4, FIG4_T, TABLE1
 from tribit.paper.experiments.journal import (
     VERSIONS,
     Journal,
@@ -24,10 +24,10 @@ from tribit.paper.experiments.journal import (
 )
 from tribit.paper.experiments.runner import Pool, Study, progress_bar
 from tribit.paper.experiments.settings import Settings
-from tribit.paper.experiments.synthetic_exhibits import FIG1, FIG2, FIG3
+from tribit.paper.experiments.synthetic_exhibits import FIG1, FIG2, FIG3, FIG3_T
 from tribit.plots import check_pictures
 
-EXHIBITS = {exhibit.name: exhibit for exhibit in (FIG1, FIG2, FIG3, FIG4, TABLE1)}
+EXHIBITS = {exhibit.name: exhibit for exhibit in (FIG1, FIG2, FIG3, FIG3_T, FIG4, FIG4_T, TABLE1)}
 ALL = "all"
 QUICK = "Quick run: coarse grids and few trials; draw no conclusions from it."
 
@@ -65,8 +65,8 @@ def reproduce(
 
     Parameters
     ----------
-    which : {"fig1", "fig2", "fig3", "fig4", "table1", "all"}
-        The figure or table.
+    which : {"fig1", "fig2", "fig3", "fig3-t", "fig4", "fig4-t", "table1", "all"}
+        The figure or table; "-t" is the figure along the weight of imputation.
     out : path
         Folder for results, pictures and summaries; made if missing. A folder with results of other settings or
         versions is refused.
@@ -131,8 +131,10 @@ def _exhibits(which: str) -> list[Exhibit]:
 def _check_free(folder: Path, exhibit: Exhibit, study: Study) -> None:
     """Refuse to continue results of another study, or to overwrite files that are not results."""
     check_header(study.journal_path(folder), study.header)
+    longer = tuple(name for name in EXHIBITS if name.startswith(f"{exhibit.name}-"))
     for path in folder.glob(f"{exhibit.name}*"):  # its table, pictures and summary
-        _check_mine(folder, path.name, [study])
+        if not path.name.startswith(longer):
+            _check_mine(folder, path.name, [study])
 
 
 def _check_mine(folder: Path, name: str, studies: Sequence[Study]) -> None:
@@ -188,8 +190,9 @@ def _summary(
     shown = "\n".join(
         f"![{exhibit.title}]({path.name})" for path in pictures if path.suffix == ".png"
     )
+    claims_of = "Claims of the paper" if exhibit.in_paper else "Comparisons"
     warning = f"{QUICK}\n\n" if study.parameters["quick"] else ""
     return (
-        f"## {exhibit.title}\n\n{shown}\n\n### Claims of the paper\n\n{warning}{claims_table(claims)}\n\n{CAVEAT}\n\n"
+        f"## {exhibit.title}\n\n{shown}\n\n### {claims_of}\n\n{warning}{claims_table(claims)}\n\n{CAVEAT}\n\n"
         f"### Numbers\n\n{exhibit.numbers(rows)}\n\nMade with {made}, on {processor()}.\n"
     )

@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 
 from tribit.checks import check_choice, check_count, check_positive
 from tribit.errors import InvalidInputError, parameter
+from tribit.paper.theory import mixture_coordinates
+from tribit.selection.gammas import mixture
 
 #: (g_PN, g_PU, g_NU), and the name of each in a table.
 Mixture: TypeAlias = tuple[float, float, float]
@@ -19,8 +21,11 @@ HALF: Mixture = (0.0, 0.5, 0.5)
 INSIDE: Mixture = (0.6, 0.2, 0.2)
 
 PROTOCOLS = ("paper", "solved", "tuned")
-#: Numbers of trials: the paper's, of the slower solver, of a quick run.
-TRIALS, SOLVED_TRIALS, QUICK_TRIALS = 10, 4, 2
+#: Numbers of trials: the paper's, and of a quick run.
+TRIALS, QUICK_TRIALS = 10, 2
+#: Weights of imputation t of the figures along t, and those of a quick run.
+IMPUTED = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+QUICK_IMPUTED = (0.0, 0.1, 0.5, 1.0)
 #: No iteration settles with steps this long; much longer steps overflow.
 MAX_STEP = 1e6
 
@@ -32,7 +37,8 @@ class Settings:
     Parameters
     ----------
     trials : int or None
-        Simulated tables, or splits of the ratings; 10 as in the paper, 4 when ``solved``, 2 when ``quick``.
+        Simulated tables, or splits of the ratings; 10 as in the paper, 2 when ``quick``. Fig. 4 and Table 1 have 4 when
+        ``solved``.
     seed : int
         Seed of the first trial.
     protocol : {"paper", "solved", "tuned"}
@@ -76,8 +82,7 @@ class Settings:
     @property
     def n_trials(self) -> int:
         """Number of trials."""
-        usual = SOLVED_TRIALS if self.protocol == "solved" else TRIALS
-        return self.trials or (QUICK_TRIALS if self.quick else usual)
+        return self.trials or (QUICK_TRIALS if self.quick else TRIALS)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the parameters behind the results, by their option names."""
@@ -97,6 +102,16 @@ def simplex(parts: int) -> list[Mixture]:
         for i in range(parts + 1)
         for j in range(parts + 1 - i)
     ]
+
+
+def mixtures_along_t(density: float, label: float, *, quick: bool = False) -> list[Mixture]:
+    """Return the mixtures that impute one label with the weights ``IMPUTED``, from PN to PUNU."""
+    return [mixture(t, density, label) for t in (QUICK_IMPUTED if quick else IMPUTED)]
+
+
+def imputed_weight(weights: Mixture, density: float) -> float:
+    """Return the weight of imputation t of a mixture."""
+    return round(mixture_coordinates(weights, 1.0 - density).t, 6)
 
 
 def is_inside(mixture: Mixture) -> bool:

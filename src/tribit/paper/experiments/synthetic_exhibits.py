@@ -36,7 +36,9 @@ from tribit.paper.experiments.settings import (
     PU,
     Mixture,
     Settings,
+    imputed_weight,
     mixture_words,
+    mixtures_along_t,
     simplex,
 )
 from tribit.paper.experiments.synthetic import (
@@ -45,6 +47,7 @@ from tribit.paper.experiments.synthetic import (
     EXPERIMENT_2,
     FLOOR,
     NARROW,
+    NUDGE,
     SIZES,
     SOLVED,
     STAGE,
@@ -69,9 +72,13 @@ WAYS = {
 #: Most steps of the printed iteration, by the way in which it cuts entries.
 MAX_STEPS = dict(zip(("whole", "rows"), SIZES.max_steps, strict=True))
 TENTH: Mixture = (0.9, 0.1, 0.0)
-#: Values of eta in Fig. 2: the paper's, those of a quick run, and those of the slower solver.
+#: Values of gamma in Fig. 1 of the slower solver, and of eta in Fig. 2: the paper's, those of a quick run, and of the
+#: slower solver.
+SOLVED_GAMMAS = (0.0, 0.3, 0.5, 0.7, 1.0)
 ETAS = (0.0, 0.05, *(i / 10 for i in range(1, 11)))
-QUICK_ETAS, SOLVED_ETAS = (0.0, 0.1, 0.3, 1.0), (0.0, 0.1, 0.3)
+QUICK_ETAS, SOLVED_ETAS = (0.0, 0.1, 0.3, 1.0), (0.0, 0.05, 0.1, 0.3)
+#: Share of likes in experiment 2, whose matrix is symmetric around 0.
+BASE_RATE = 0.5
 #: The best mixture of the paper's Fig. 3, and the distance up to which another mixture counts as the same.
 PUBLISHED: Mixture = (0.3, 0.3, 0.4)
 SAME_PLACE = 0.2
@@ -101,17 +108,9 @@ def draw_curves(
     ticks: Mapping[float, str],
 ) -> list[Path]:
     """Draw a line for each way over the parameter of that name, with the error of all zeros and the floor."""
-    lines = []
-    for words, errors in errors_by_way(rows).items():
-        order = sorted(errors, key=place)
-        lines.append(
-            Series(
-                words,
-                np.array([place(mixture) for mixture in order]),
-                np.array([errors[mixture].mean() for mixture in order]),
-                np.array([errors[mixture].std(ddof=1) for mixture in order]),
-            )
-        )
+    lines = [
+        Series.of_errors(words, errors, place) for words, errors in errors_by_way(rows).items()
+    ]
     return plot_curves(
         stem,
         lines,
@@ -156,7 +155,29 @@ def remarks(rows: list[Row]) -> str:
                 f"{words[0].upper()}{words[1:]}: from {min(radii):.3g} ({ends[0]} of {len(those)} fits) to "
                 f"{max(radii):.3g} ({ends[1]} fits)."
             )
-    return "\n".join(texts)
+    return "\n\n".join(filter(None, ("\n".join(texts), _rounding(rows))))
+
+
+def _rounding(rows: list[Row]) -> str:
+    """Return the errors of the first simulated table beside those of the same problem in its seventh digit."""
+    first = {
+        (row["way"], mixture_of(row), row.get("columns")): row["relative_error"]
+        for row in rows
+        if row["way"] in WAYS and row["trial"] == 0
+    }
+    lines = []
+    for row in (row for row in rows if "of" in row):
+        place = row["of"], mixture_of(row), row.get("columns")
+        if place in first:
+            cells = (f"{each:.4f}" for each in (first[place], row["relative_error"]))
+            lines.append((WAYS[row["of"]], mixture_words(mixture_of(row)), *cells))
+    if not lines:
+        return ""
+    table = markdown_table(("way", "mixture", "error", "the same, alpha nudged"), lines)
+    return (
+        f"Size of rounding effects: errors of the first simulated table, and with alpha larger by {NUDGE:g} of itself. "
+        f"Another processor or BLAS changes results as much.\n\n{table}"
+    )
 
 
 def dependence(rows: list[Row], judge: Callable[[Errors], Claim]) -> str:
@@ -235,7 +256,7 @@ def _verdicts(rows: list[Row], judge: Callable[[Errors], Claim]) -> str:
     table = markdown_table(("fit", "measured", "verdict"), lines)
     return (
         f'The verdict on "{sentence}" for each k, and for the printed iteration by step and number of steps (with '
-        f"fewer mixtures and at most three simulated tables):\n\n{table}"
+        f"fewer mixtures and at most two simulated tables):\n\n{table}"
     )
 
 
@@ -246,7 +267,7 @@ def _gamma(mixture: Mixture) -> float:
 def _fig1_study(settings: Settings, _: Path | None) -> Study:
     gammas = [0, 0.2, 0.5, 0.8, 1] if settings.quick else [i / 10 for i in range(11)]
     if settings.protocol == "solved":
-        gammas = [0, 0.5, 1]
+        gammas = list(SOLVED_GAMMAS)
     mixtures = [(0.0, round(1.0 - gamma, 10), float(gamma)) for gamma in gammas]
     return synthetic_study("fig1", EXPERIMENT_1, mixtures, settings, varied=(PU, HALF))
 
@@ -347,7 +368,7 @@ def _fig3_study(settings: Settings, _: Path | None) -> Study:
     mixtures = simplex(5 if settings.quick else 10)
     if settings.protocol == "solved":
         mixtures = list(COARSE)
-    varied = (PN, HALF, INSIDE)  # a corner, the middle of an edge and a point inside
+    varied = (HALF, INSIDE)  # the middle of an edge and a point inside
     return synthetic_study("fig3", EXPERIMENT_2, mixtures, settings, varied=varied)
 
 
@@ -389,4 +410,29 @@ FIG3 = Exhibit(
     _fig3_claims,
     _fig3_numbers,
     _draw_fig3,
+)
+
+
+def _t(mixture: Mixture) -> float:
+    return imputed_weight(mixture, 1.0 - EXPERIMENT_2.rho)
+
+
+def _fig3_t_study(settings: Settings, _: Path | None) -> Study:
+    mixtures = mixtures_along_t(1.0 - EXPERIMENT_2.rho, BASE_RATE, quick=settings.quick)
+    varied = (PN, mixtures[-1])
+    return synthetic_study("fig3-t", EXPERIMENT_2, mixtures, settings, varied=varied)
+
+
+def _t_claim(errors: Errors) -> Claim:
+    return alone_claim(errors, "t", lambda mixture: f"t = {_t(mixture):g}")
+
+
+FIG3_T = Exhibit(
+    "fig3-t",
+    "Fig. 3 along t: relative error over the weight of imputation, imputing the base rate",
+    _fig3_t_study,
+    lambda rows, _: {way: [_t_claim(errors)] for way, errors in errors_by_way(rows).items()},
+    lambda rows: curve_numbers(rows, "t", _t, _t_claim),
+    lambda rows, stem: draw_curves(rows, stem, "t", _t, {0.0: "PN", 1.0: "PUNU"}),
+    in_paper=False,
 )
