@@ -90,9 +90,7 @@ def make_folds(
 def n_first_folds(folds: list[Fold]) -> int:
     """Return the number of folds on which stages compare candidates; finalists are fitted on the others too."""
     held_out = np.cumsum([fold.held_out.n_observed for fold in folds])
-    rarer = np.cumsum(
-        [min(fold.held_out.n_likes, fold.held_out.n_dislikes) for fold in folds]
-    )
+    rarer = np.cumsum([min(fold.held_out.n_likes, fold.held_out.n_dislikes) for fold in folds])
     enough = (held_out >= MIN_HELD_OUT_OF_STAGES) & (rarer >= MIN_HELD_OUT_PER_CLASS)
     return int(np.argmax(enough)) + 1 if enough.any() else len(folds)
 

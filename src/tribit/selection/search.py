@@ -317,7 +317,9 @@ class _Run:
         best, limited = self.finals.choice, self.common["most"] is not None
         if best is None or limited or self.finals.labels.size > MAX_REFINED_ENTRIES:
             return
-        if best.settings.shares_unknowns:  # L-BFGS takes longer from a warm start than Newton's method
+        if (
+            best.settings.shares_unknowns
+        ):  # L-BFGS takes longer from a warm start than Newton's method
             return
         lines = LineSearches(self.finals, self.space)
         best = lines.refine(best, "l2_intercept", INTERCEPT_STEP)

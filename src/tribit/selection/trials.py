@@ -185,12 +185,12 @@ class Trials:
 
     def with_folds(self, folds: list[Fold], finalists: Sequence[Candidate]) -> Trials:
         """Return trials of some candidates on these folds and on further ones, where their fits start anew."""
-        limits = {"most": None, "deadline": self.deadline}
-        common = {
+        common: dict[str, Any] = {
             "scoring": self.scoring,
             "calibration": self.calibration,
             "eligible": self.eligible,
-            **limits,
+            "deadline": self.deadline,
+            "most": None,
         }
         further = Trials(folds, self.options, **common)
         further.needs_candidate = False
@@ -200,9 +200,7 @@ class Trials:
             x = np.concatenate([self.scores[first], further.scores[more]])
             seconds = (first.seconds or 0.0) + (more.seconds or 0.0)
             n_iter = first.n_iter + more.n_iter
-            found = Candidate(
-                first.settings, *whole.judge(x, first.settings.link), seconds, n_iter
-            )
+            found = Candidate(first.settings, *whole.judge(x, first.settings.link), seconds, n_iter)
             whole.candidates.append(found)
             whole.scores[found] = x
         return whole
