@@ -73,11 +73,12 @@ bench-time: .venv/.installed-test  ## half-lives of entries, on later entries of
 
 DRAWS ?= 200
 
-bench-estimates:  ## coverage and errors of means from partly seen tables, beside prediction-powered inference (DATA=folder with benchmark-scores, senate, polis-vtaiwan; DRAWS=200)
+bench-estimates:  ## means of partly seen tables beside prediction-powered inference, designs of asked cells, values of lists (DATA=folder with benchmark-scores, senate, polis-vtaiwan, coat; DRAWS=200)
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --editable .
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check ppi-python || echo "ppi-python does not install here."
 	@$(call measured,estimates --draws $(DRAWS),estimates,benchmark-scores senate polis-vtaiwan,.venv-peers/bin)
+	@$(call measured,asking,asking,benchmark-scores coat,.venv-peers/bin)
 
 bench-gpu: .venv/.installed-test,gpu  ## passes, fits, search and lists on a GPU, at the shape of MovieLens-20M
 	bash -o pipefail -c '$(BIN)/python -m benchmarks.gpu | tee docs/measured/gpu.part' \
