@@ -93,7 +93,7 @@ class AskedCells(Answer):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Whom and what to ask, for how much.
+    """Budget, design and goal of the cells to fill next.
 
     Attributes
     ----------
@@ -274,7 +274,7 @@ def draw_in_turn(random: Array, left: Array) -> Array:
 
 
 def _budgets(labels: Any, plan: Plan, design: Design, spent: Array) -> tuple[Array, Array]:
-    """Return what the batch, and all batches, spend on each row."""
+    """Return the cost of the batch, and of all batches, for each row."""
     costs = np.where(design.weights > 0, design.costs, 0.0)
     unseen = costs.sum() - (labels != 0) @ costs
     if unseen.sum() <= 0:

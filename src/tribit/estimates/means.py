@@ -228,7 +228,7 @@ class Means(Answer):
         return turning_points(margin)
 
     def _sides(self, odds_ratio: float, limits: tuple[Array, Array] | None = None) -> Sides:
-        """Return estimates and limits at both ends of what an odds ratio allows."""
+        """Return estimates and limits at both ends of the range that an odds ratio allows."""
         low, high = (self.lower, self.upper) if limits is None else limits
         if check_between("odds_ratio", odds_ratio, 1, np.inf) == 1:
             return Sides(self.mean, low, self.mean, high)
