@@ -76,4 +76,5 @@ def test_rows_are_drawn_from_in_turn():
     left = np.array([24.0, 60.0, 24.0, 5.0])
     assert draw_in_turn(np.array([12.0, 12, 12, 5]), left).tolist() == [24, 0, 0, 5]
     assert draw_in_turn(np.array([20.0, 20, 20, 5]), left).tolist() == [20, 20, 20, 5]
-    assert draw_in_turn(np.array([1.0, 0, 0, 0]), left).tolist() == [24, 0, 0, 0]
+    assert draw_in_turn(np.array([1.0, 1, 0, 0]), left).tolist() == [24, 0, 0, 0]
+    assert draw_in_turn(np.array([1.0, 1, 0, 0]), left, is_empty=False).tolist() == [0, 0, 0, 0]

@@ -191,7 +191,7 @@ def ask_cells(
     spent = spent[rows]
     now, total = _budgets(labels[rows], plan, design, spent)
     greedy, random = design.split(spent, now, total)
-    random = draw_in_turn(random, total - spent - greedy)
+    random = draw_in_turn(random, total - spent - greedy, is_empty=not greedy.any())
     with single_threaded_blas():
         items = fit_items(labels[np.flatnonzero(np.diff(labels.indptr))], RANK, draws)
         step, found = max(1, BLOCK_CELLS // entries.shape[1]), []
@@ -243,16 +243,19 @@ def even_shares(budget: float, most: Array) -> Array:
     return found
 
 
-def draw_in_turn(random: Array, left: Array) -> Array:
+def draw_in_turn(random: Array, left: Array, *, is_empty: bool = True) -> Array:
     """Return what a batch draws at random in each row: all that is left, or many cells at once, in some of the rows.
 
     The error of a doubly robust estimate has no normal distribution where a batch draws few cells of a row. Rows in
-    which it would draw fewer than 20 are served one after another instead, as far as the batch goes.
+    which it would draw fewer than 20 are served one after another instead, as far as the batch goes. An empty batch
+    serves one row even if it is larger for that.
 
     Parameters
     ----------
     random, left : array of shape (n,)
         What the batch would draw at random in each row, and all that the plan has left for it.
+    is_empty : bool
+        Whether no cell is chosen by gain.
 
     Examples
     --------
@@ -265,11 +268,13 @@ def draw_in_turn(random: Array, left: Array) -> Array:
     few = np.flatnonzero((random > 0) & (random < np.minimum(left, MIN_DRAWN)))
     pool = found[few].sum()
     found[few] = 0.0
+    is_empty = is_empty and not found.any()
     for row in few:
         cells = left[row] if left[row] < 2 * MIN_DRAWN else MIN_DRAWN
-        if pool >= cells or not found[few].any():
+        if pool >= cells or is_empty:
             found[row] = cells
             pool -= cells
+            is_empty = False
     return found
 
 
