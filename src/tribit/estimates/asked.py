@@ -174,8 +174,8 @@ def ask_cells(
     >>> seen = Observations.from_matrix([[1, 1, -1, 1], [1, -1, -1, 1], [1, 0, 0, 0], [0, 0, 0, -1]])
     >>> ask_cells(seen, budget=4, batch=2, random_state=0)
     row  column  probability  batch  prediction
-      2       3       0.3332      1      0.5994
-      3       1       0.3334      1      0.5921
+      2       1       0.6666      1      0.5984
+      2       3       0.6663      1      0.5994
     """
     plan = Plan(budget, **options)
     design = plan.design_of(entries.shape[1])
