@@ -172,7 +172,7 @@ class Means(Answer):
 
         1 where the interval contains the threshold, and infinity where no labels of the unseen cells lead to it.
         """
-        return reaching(self._sides_at(), threshold)
+        return reaching(self._sides_at(), check_between("threshold", threshold, 0, 1))
 
     def ranks(self, odds_ratio: float = 1.0) -> dict[str, NDArray[np.int64]]:
         """Return ``rank_lower`` and ``rank_upper``: the best and the worst rank of each mean, 1 for the largest.
