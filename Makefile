@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test pins pins-record test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-estimates bench-gpu bench-large bench-peers bench-search bench-scale bench-serve bench-theory bench-time bench-unobserved pictures reproduce compare docs wheel clean
+.PHONY: demo test pins pins-record test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-estimates bench-gammas bench-gpu bench-large bench-peers bench-search bench-scale bench-serve bench-theory bench-time bench-unobserved pictures reproduce compare docs wheel clean
 
 # One environment, installed again only when pyproject.toml changes. The stamp names what was installed.
 .venv/.created:
@@ -73,11 +73,12 @@ bench-time: .venv/.installed-test  ## half-lives of entries, on later entries of
 
 DRAWS ?= 200
 
-bench-estimates:  ## coverage and errors of means from partly seen tables, beside prediction-powered inference (DATA=folder with benchmark-scores, senate, polis-vtaiwan; DRAWS=200)
+bench-estimates:  ## means of partly seen tables beside prediction-powered inference, designs of asked cells, values of lists (DATA=folder with benchmark-scores, senate, polis-vtaiwan, coat; DRAWS=200)
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --editable .
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check ppi-python || echo "ppi-python does not install here."
 	@$(call measured,estimates --draws $(DRAWS),estimates,benchmark-scores senate polis-vtaiwan,.venv-peers/bin)
+	@$(call measured,asking,asking,benchmark-scores coat,.venv-peers/bin)
 
 bench-gpu: .venv/.installed-test,gpu  ## passes, fits, search and lists on a GPU, at the shape of MovieLens-20M
 	bash -o pipefail -c '$(BIN)/python -m benchmarks.gpu | tee docs/measured/gpu.part' \
@@ -117,6 +118,9 @@ bench-theory: .venv/.installed-test  ## bounds of mixtures and every inequality 
 	bash -o pipefail -c '$(BIN)/python -m benchmarks.guarantees | tee docs/measured/guarantees.part' \
 	  && mv docs/measured/guarantees.part docs/measured/guarantees.md || { rm -f docs/measured/guarantees.part; exit 1; }
 	$(BIN)/python -m benchmarks.theory --out docs/_static
+
+bench-gammas: .venv/.installed-test  ## suggested weights of the risks beside PN, a grid and the paper's best (DATA=folder with senate, coat)
+	@$(call measured,gammas,gammas,senate coat)
 
 bench-unobserved: .venv/.installed-test  ## what the mask is worth (DATA=folder with ml-100k, senate, coat)
 	@$(call measured,unobserved,unobserved,ml-100k senate coat)

@@ -43,8 +43,6 @@ MIN_SEEN = 4
 #: Fewest votes of a row, so that a share of them can be hidden.
 MIN_VOTES = 80
 FOLDS = 5
-#: Rows up to which a table has the full number of draws, and fewest draws.
-FEW_ROWS, MIN_DRAWS = 83, 3
 BANDS = 0.0, 0.5, 0.75, 0.9, 1.0
 #: Odds ratio of being seen between +1 and -1, and those at which limits are computed.
 ODDS_RATIO, ALLOWED = 2.0, (1.0, 2.0, 4.0)
@@ -465,11 +463,6 @@ def label_decides(table: Table, draws: int) -> None:
     )
 
 
-def draws_of(table: Table, draws: int) -> int:
-    """Return the number of draws of a table: fewer if it has many rows, which are estimates of each draw."""
-    return max(MIN_DRAWS, round(draws * FEW_ROWS / max(len(table.y), FEW_ROWS)))
-
-
 def evaluations(name: str) -> Table:
     """Return an evaluation of language models, whole."""
     path = Path(FOLDER) / "benchmark-scores" / f"{name}.csv"
@@ -495,11 +488,24 @@ def votes(name: str) -> Table:
     return Table(name, (found > 0).astype(np.int64), found != 0)
 
 
+#: Parts of the benchmark, in the order of their tables.
+KINDS: dict[str, Callable[[Table, int], None]] = {
+    "uniform": uniform,
+    "unusual": unusual,
+    "self-selected": self_selected,
+    "sensitivity": label_decides,
+}
+#: Tables that are whole, and tables of votes, which are drawn uniformly only.
+WHOLE, VOTES = ("commonsense", "ifeval"), ("senate", "polis-vtaiwan")
+
+
 def main() -> None:
-    """Print every table."""
+    """Print the tables of the chosen parts."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--draws", type=int, default=200)
-    draws = parser.parse_args().draws
+    parser.add_argument("--tables", nargs="+", choices=WHOLE + VOTES, default=WHOLE + VOTES)
+    parser.add_argument("--parts", nargs="+", choices=KINDS, default=tuple(KINDS))
+    given = parser.parse_args()
     if not FOLDER:
         print(
             "Estimates: skipped, they need benchmark-scores, senate and polis-vtaiwan (TRIBIT_DATA)."
@@ -508,14 +514,12 @@ def main() -> None:
     began = time.process_time()
     warnings.simplefilter("ignore", RuntimeWarning)  # of ppi-python, in rows whose labels are equal
     print(machine())
-    commonsense, ifeval = (evaluations(name) for name in ("commonsense", "ifeval"))
-    uniform(commonsense, draws)
-    unusual(commonsense, draws)
-    for table in (commonsense, ifeval):
-        label_decides(table, draws_of(table, draws))
-        self_selected(table, draws_of(table, draws))
-    for table in (votes("polis-vtaiwan"), votes("senate"), ifeval):
-        uniform(table, draws_of(table, draws))
+    for kind in given.parts:
+        for name in given.tables:
+            if name in WHOLE:
+                KINDS[kind](evaluations(name), given.draws)
+            elif kind == "uniform":
+                uniform(votes(name), given.draws)
     print(f"\n{time.process_time() - began:.0f} seconds of CPU time")
 
 

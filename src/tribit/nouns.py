@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tribit.data.reading import Reading
+    from tribit.data.rules import TableRules
 
 #: A noun (letters, with a space or a hyphen between words), and its maximum length: longer headings are sentences.
 NOUN, MAX_NOUN_LENGTH = re.compile(r"[^\W\d_]+(?:[ -][^\W\d_]+)*"), 24
@@ -33,11 +33,11 @@ class Nouns:
     column: str = "column"
 
     @classmethod
-    def of(cls, reading: Reading | None) -> Nouns:
-        """Return the headings of a table if they are different nouns, else "row" and "column"."""
-        if reading is None or reading.layout != "long":
+    def of(cls, rules: TableRules | None) -> Nouns:
+        """Return the headings of a long table if they are different nouns, else "row" and "column"."""
+        if rules is None:
             return cls()
-        row, column = noun(reading.row), noun(reading.column)
+        row, column = noun(rules.row), noun(rules.column)
         if row is None or column is None or row == column:
             return cls()
         return cls(row, column)

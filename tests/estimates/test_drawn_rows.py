@@ -56,17 +56,20 @@ def test_the_estimate_of_a_batch_is_that_by_hand():
         assert part.sums.noise[0].sum() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("name", "batch"), [("pps", 12), ("pps", 6), ("mixed", 3), ("random", 12)])
-def test_intervals_cover_means_over_draws_of_cells(name, batch):
+@pytest.mark.parametrize(
+    ("name", "n_cells", "batch"),
+    [("pps", 12, 12), ("pps", 40, 20), ("mixed", 12, 3), ("random", 12, 12)],
+)
+def test_intervals_cover_means_over_draws_of_cells(name, n_cells, batch):
     hits, bias = [], []
     for seed in range(6):
-        seen, draws = asked(Y, 30, 12, batch, name, seed)
+        seen, draws = asked(Y, 30, n_cells, batch, name, seed)
         found = estimate_means(seen, q=draws, level=0.9, random_state=seed)
         hits.append(((found.lower <= TRUTH + 1e-9) & (found.upper + 1e-9 >= TRUTH))[:30])
         bias.append((found.mean - TRUTH)[:30])
     assert 0.84 < np.mean(hits) < 0.98
     assert abs(np.mean(bias)) < 0.03
-    assert (found.seen[:30] == 12).all()
+    assert (found.seen[:30] == n_cells).all()
 
 
 def test_a_row_without_a_random_draw_may_have_any_mean():
@@ -157,7 +160,7 @@ def test_a_greedy_design_is_estimated_from_whole_rows_alone():
 
 
 def test_robust_estimates_of_rows_are_those_of_means():
-    seen, draws = asked(Y, 30, 12, 6, "pps", 3)
+    seen, draws = asked(Y, 30, 40, 20, "pps", 3)
     labels = seen.to_sparse()
     p = np.full(Y.shape, 0.6)
     parts = parts_of_batches(labels, draws, np.full((1, 60), 1 / 60), lambda _, rows: p[rows])
@@ -166,12 +169,12 @@ def test_robust_estimates_of_rows_are_those_of_means():
     # Without predictions: the labels of each batch by Hajek's weights, and what was known.
     for i in (0, 7):
         expected = 0.0
-        for number, n in ((1, 6), (2, 6)):
+        for number, n in ((1, 20), (2, 20)):
             at = (draws.rows == i) & (draws.batch == number)
             known = draws.columns[(draws.rows == i) & (draws.batch < number)]
             inverse = 1 / draws.probability[at]
             label = inverse @ (Y[i, draws.columns[at]] > 0) / inverse.sum()
             share = 1 - known.size / 60
-            expected += n / 12 * ((Y[i, known] > 0).sum() / 60 + share * label)
+            expected += n / 40 * ((Y[i, known] > 0).sum() / 60 + share * label)
         assert estimates[i] == pytest.approx(expected)
     assert (errors > 0).all()

@@ -219,6 +219,26 @@ def test_selected_cells_need_their_probabilities():
     }
 
 
+def test_probabilities_that_cannot_be_are_refused():
+    hidden = int(np.flatnonzero(~MASK[0])[0])
+    for value, rule in ((0, "above 0 and at most 1"), (np.nan, "above 0"), (1, "this one is not")):
+        q = np.full(Y.shape, 0.5)
+        q[0, hidden] = value
+        with pytest.raises(
+            InvalidInputError, match=f"q is .* at position {hidden} of row 0.*{rule}"
+        ):
+            estimate_means(observed(Y, MASK), q=q)
+    with pytest.raises(InvalidInputError, match=r"q has the shape \(80,\)"):
+        estimate_means(observed(Y, MASK), q=np.full(80, 0.5))
+
+
+def test_a_cell_that_is_always_seen_has_no_part_in_the_error():
+    q = np.where(MASK, 1.0, 0.3)
+    q[:, :40] = 0.3
+    found = estimate_means(observed(Y, MASK), q=q, random_state=0)
+    assert ((found.lower < found.mean) & (found.mean < found.upper)).all()
+
+
 def test_modelled_probabilities_sum_to_the_number_of_seen_cells():
     labels = observed(Y, MASK).to_sparse()
     q, errors = modelled(labels, EACH % 5, np.ones(60, bool))(EACH)

@@ -6,7 +6,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 from scipy.stats import norm
 
-from tribit import InvalidInputError, Observations
+from tribit import InvalidInputError, InvalidTypeError, Observations
 from tribit.estimates import Groups, estimate_means
 from tribit.estimates.doubly_robust import prediction_weights, row_sums
 from tribit.estimates.item_response import fit_items
@@ -169,6 +169,12 @@ def test_ranks_are_wider_at_a_larger_odds_ratio():
 def test_odds_ratios_below_1_are_refused(ratio):
     with pytest.raises(InvalidInputError, match=r"odds_ratio must be in \[1, inf\]"):
         MEANS.sensitivity(ratio)
+
+
+def test_thresholds_are_shares():
+    for threshold in (5, "x"):
+        with pytest.raises((InvalidInputError, InvalidTypeError), match="threshold must be"):
+            MEANS.turns_at(threshold)
 
 
 def test_limits_cover_where_the_label_decides_with_the_odds_ratio():

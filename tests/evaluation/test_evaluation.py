@@ -21,6 +21,7 @@ from tribit.metrics.entries import (
 from tribit.metrics.full_ranking import unseen_report
 from tribit.model.links import Logistic, Probit
 from tribit.ranking import CandidateRanker
+from tribit.simulate import tables
 
 OPTIONS = {
     "rank": 2,
@@ -252,6 +253,18 @@ def test_it_is_printed_and_written(parts):
     assert again["auc"] == found.auc
     assert again["baselines"]["base rate"]["measures"]["auc"] == 0.5
     hash(found)
+
+
+def test_it_speaks_of_the_columns_of_the_table():
+    table = tables.ratings(random_state=0)
+    seen = Observations.from_frame(table, row="user", column="item", value="stars", like_at=4)
+    train, test = seen.split(0.2, random_state=0)
+    model = BinaryMatrixCompletion(**OPTIONS)
+    assert "clustered by user" in evaluate(model.fit(train), test).title()
+    rules = {"row": "user", "column": "item", "value": "stars", "like_at": 4}
+    text = str(evaluate(model.fit(table, **rules), test))
+    assert f"entries of {np.unique(test.rows).size} users" in text
+    assert "NDCG of a user's entries" in text
 
 
 def test_one_row_has_no_interval():

@@ -2,12 +2,14 @@ import re
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from tribit import InvalidInputError
 from tribit.cli import main
 from tribit.evaluation import evaluate
+from tribit.paper import comparison
 from tribit.paper.comparison import GRIDS, compare, comparison_table, load_data
-from tribit.paper.systems import SYSTEMS
+from tribit.paper.systems import SYSTEMS, cmfrec
 
 TRAIN, TEST = load_data("synthetic", None, 0)
 
@@ -24,6 +26,45 @@ def test_the_best_setting_on_held_out_entries_is_fitted_again():
     model = SYSTEMS["alternating-least-squares"](**best, random_state=0).fit(TRAIN)
     assert result.error_rate == evaluate(model, TEST).error_rate
     assert result.seconds > 0
+
+
+def test_the_rasch_model_is_a_logistic_regression_on_rows_and_columns():
+    (result,) = compare(TRAIN, TEST, systems=["rasch"])
+    penalty = float(result.parameters.split("=")[1])
+    d1, d2 = TRAIN.shape
+
+    def design(entries):
+        X = np.zeros((entries.n_observed, d1 + d2))
+        X[np.arange(entries.n_observed), entries.rows] = 1
+        X[np.arange(entries.n_observed), d1 + entries.columns] = 1
+        return X
+
+    regression = LogisticRegression(C=1 / penalty, tol=1e-8, max_iter=1000)
+    regression.fit(design(TRAIN), TRAIN.labels)
+    p = regression.predict_proba(design(TEST))[:, 1]
+    loss = -np.mean(np.log(np.where(TEST.labels > 0, p, 1 - p)))
+    assert result.log_loss == pytest.approx(loss, rel=1e-3)
+
+
+def test_a_package_that_is_not_installed_is_left_out_and_named(monkeypatch):
+    monkeypatch.setattr(comparison, "has_cmfrec", lambda: False)
+    assert "cmfrec" not in comparison.check_systems(None)
+    monkeypatch.setattr(cmfrec, "has_cmfrec", lambda: False)
+    (result,) = compare(TRAIN, TEST, systems=["cmfrec"])
+    assert result.failure.startswith("The package cmfrec is not installed")
+
+
+def test_cmfrec_predicts_as_the_package_does():
+    package = pytest.importorskip("cmfrec")
+    ours = cmfrec.CollectiveFactorization(rank=3, n_jobs=1).fit(TRAIN)
+    table = TRAIN.to_sparse().astype(float).tocoo()
+    theirs = package.CMF(k=3, lambda_=10.0, niter=10, nthreads=1, random_state=0, verbose=False)
+    theirs.fit(table)
+    np.testing.assert_allclose(
+        ours.decision_function(TEST.rows, TEST.columns),
+        theirs.predict(TEST.rows, TEST.columns),
+        atol=1e-4,
+    )
 
 
 def test_drawn_data_hold_out_what_was_not_seen():

@@ -75,7 +75,7 @@ def test_other_goals_are_greedy_unless_a_design_is_named(recommender):
 
 def test_asked_cells_are_filled_and_estimated_in_batches(recommender):
     rows, parts, later = ["m20", "m21"], [], recommender
-    for _ in range(2):
+    for _ in range(3):
         asked = pd.concat(parts) if parts else None
         found = later.ask(8, rows=rows, batch=4, asked=asked)
         i, j = ([names.index(each) for each in ids] for names, ids in
@@ -84,7 +84,9 @@ def test_asked_cells_are_filled_and_estimated_in_batches(recommender):
         parts.append(found.to_frame())
         later = later.update(new)
     asked = pd.concat(parts)
-    assert asked["batch"].tolist() == [1] * 4 + [2] * 4
+    # One cell of each row by gain; then all random cells of a row at once, in one row after the other.
+    assert asked["batch"].tolist() == [1] * 2 + [2] * 3 + [3] * 3
+    assert asked["model"].tolist()[2:] == ["m20"] * 3 + ["m21"] * 3
     means = later.means(rows=rows, asked=asked)
     draws = Draws(
         np.array([MODELS.index(each) for each in asked["model"]]),

@@ -129,6 +129,7 @@ WRONG = {
     "q is 1.5 for the row u0 and the column i0": {"q": 1.5},
     "q is nan for the row u0 and the column i1": {"q": {"user": ROWS, "i0": [0.5] * 12}},
     "q has the shape": {"q": np.ones(7)},
+    "always seen, and this one is not": {"q": 1},
     "not both": {"q": 0.5, "selection": "modelled"},
     "needs 40 rows that are seen as a whole": {"guarantee": "rows"},
     "by has the shape": {"by": [1, 2]},

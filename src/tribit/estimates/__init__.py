@@ -5,6 +5,7 @@ from tribit.estimates.designs import Draws
 from tribit.estimates.estimation import Groups, estimate_means
 from tribit.estimates.list_value import ListValues, estimate_list_values
 from tribit.estimates.means import Means
+from tribit.estimates.simulated_asking import SimulatedAsking, simulate_asking
 
 __all__ = [
     "AskedCells",
@@ -13,7 +14,9 @@ __all__ = [
     "ListValues",
     "Means",
     "Plan",
+    "SimulatedAsking",
     "ask_cells",
     "estimate_list_values",
     "estimate_means",
+    "simulate_asking",
 ]

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from tribit.answers import Answer, with_ids
 from tribit.backends.threads import single_threaded_blas
 from tribit.checks import check_choice
-from tribit.data.axis import AnyArray
+from tribit.data.axis import AnyArray, check_positions
 from tribit.data.observations import Observations
 from tribit.errors import InvalidInputError, TribitWarning, parameter, warn
 from tribit.estimates.asking import DESIGNS, Design, choose_cells
 from tribit.estimates.designs import Draws
 from tribit.estimates.gains import GOALS, LIST_LENGTH
 from tribit.estimates.item_response import fit_items
+from tribit.estimates.replay import MIN_DRAWN
 from tribit.randomness import RandomState, generator
 
 __all__ = ["MIN_ROWS_OF_GREEDY", "AskedCells", "Plan", "ask_cells", "even_shares"]
@@ -92,7 +93,7 @@ class AskedCells(Answer):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Whom and what to ask, for how much.
+    """Budget, design and goal of the cells to fill next.
 
     Attributes
     ----------
@@ -141,7 +142,7 @@ def ask_cells(
     entries: Observations,
     *,
     budget: float,
-    rows: Positions | None = None,
+    rows: Any = None,
     asked: Draws | None = None,
     random_state: RandomState = None,
     **options: Any,
@@ -156,7 +157,7 @@ def ask_cells(
         The seen cells.
     budget : float
         Cost of the cells of all batches; their number where each costs 1.
-    rows : array of int, optional
+    rows : list of int, optional
         Positions of the rows to ask; by default all with unseen cells.
     asked : Draws, optional
         Cells of earlier batches of the same plan, whose labels are among the entries.
@@ -173,13 +174,14 @@ def ask_cells(
     >>> seen = Observations.from_matrix([[1, 1, -1, 1], [1, -1, -1, 1], [1, 0, 0, 0], [0, 0, 0, -1]])
     >>> ask_cells(seen, budget=4, batch=2, random_state=0)
     row  column  probability  batch  prediction
-      2       3       0.3332      1      0.5994
-      3       1       0.3334      1      0.5921
+      2       1       0.6666      1      0.5984
+      2       3       0.6663      1      0.5994
     """
     plan = Plan(budget, **options)
     design = plan.design_of(entries.shape[1])
     labels, draws = entries.to_sparse(), generator(random_state)
-    rows = np.arange(entries.shape[0]) if rows is None else rows
+    rows = np.arange(entries.shape[0]) if rows is None else np.unique(np.asarray(rows))
+    check_positions(rows, entries.shape[0], "row")
     if asked is None:
         none = np.zeros(0, dtype=np.int64)
         asked = Draws(none, none, np.zeros(0), none)
@@ -189,6 +191,7 @@ def ask_cells(
     spent = spent[rows]
     now, total = _budgets(labels[rows], plan, design, spent)
     greedy, random = design.split(spent, now, total)
+    random = draw_in_turn(random, total - spent - greedy, is_empty=not greedy.any())
     with single_threaded_blas():
         items = fit_items(labels[np.flatnonzero(np.diff(labels.indptr))], RANK, draws)
         step, found = max(1, BLOCK_CELLS // entries.shape[1]), []
@@ -240,8 +243,43 @@ def even_shares(budget: float, most: Array) -> Array:
     return found
 
 
+def draw_in_turn(random: Array, left: Array, *, is_empty: bool = True) -> Array:
+    """Return what a batch draws at random in each row: all that is left, or many cells at once, in some of the rows.
+
+    The error of a doubly robust estimate has no normal distribution where a batch draws few cells of a row. Rows in
+    which it would draw fewer than 20 are served one after another instead, as far as the batch goes. An empty batch
+    serves one row even if it is larger for that.
+
+    Parameters
+    ----------
+    random, left : array of shape (n,)
+        What the batch would draw at random in each row, and all that the plan has left for it.
+    is_empty : bool
+        Whether no cell is chosen by gain.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tribit.estimates.asked import draw_in_turn
+    >>> draw_in_turn(np.array([12.0, 12.0, 12.0]), np.array([24.0, 60.0, 24.0]))
+    array([24.,  0.,  0.])
+    """
+    found = random.copy()
+    few = np.flatnonzero((random > 0) & (random < np.minimum(left, MIN_DRAWN)))
+    pool = found[few].sum()
+    found[few] = 0.0
+    is_empty = is_empty and not found.any()
+    for row in few:
+        cells = left[row] if left[row] < 2 * MIN_DRAWN else MIN_DRAWN
+        if pool >= cells or is_empty:
+            found[row] = cells
+            pool -= cells
+            is_empty = False
+    return found
+
+
 def _budgets(labels: Any, plan: Plan, design: Design, spent: Array) -> tuple[Array, Array]:
-    """Return what the batch, and all batches, spend on each row."""
+    """Return the cost of the batch, and of all batches, for each row."""
     costs = np.where(design.weights > 0, design.costs, 0.0)
     unseen = costs.sum() - (labels != 0) @ costs
     if unseen.sum() <= 0:

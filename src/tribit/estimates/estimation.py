@@ -180,7 +180,26 @@ def _selection(q: Array | Draws | str, table: _Table) -> Selection | Draws:
         if check_choice("q", q, SELECTIONS) == "uniform":
             return uniform
         return modelled(table.labels, table.folds, table.is_free)
-    return given(q)
+    return given(_checked_probabilities(np.asarray(q, dtype=np.float64), table))
+
+
+def _checked_probabilities(q: Array, table: _Table) -> Array:
+    """Return known probabilities of being seen: one for each cell, above 0, and below 1 where a cell is not seen."""
+    if q.shape != table.labels.shape:
+        raise InvalidInputError(
+            f"{parameter('q')} has the shape {q.shape}; pass an array of shape {table.labels.shape}."
+        )
+    is_wrong, rule = ~((q > 0) & (q <= 1)), "a probability is above 0 and at most 1"
+    if not is_wrong.any():
+        is_wrong = (q == 1) & (table.weights > 0)
+        is_wrong[table.labels.nonzero()] = False
+        rule = "a cell with this probability is always seen, and this one is not"
+    if is_wrong.any():
+        row, column = (int(places[0]) for places in np.nonzero(is_wrong))
+        raise InvalidInputError(
+            f"{parameter('q')} is {q[row, column]:g} at position {column} of row {row} (from 0), but {rule}."
+        )
+    return q
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Expected gains from the label of one more cell, for each goal: what greedy designs choose by.
+"""Expected gains from the label of one more cell, for each goal: the criterion of greedy designs.
 
 With the columns fixed, the abilities of a row have a normal posterior with the mean ``m`` and the covariance ``C``
 (:mod:`tribit.estimates.item_response`). A cell ``j`` has the curvature ``w_j = p_j (1 - p_j)``; its label changes the

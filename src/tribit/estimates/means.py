@@ -172,7 +172,7 @@ class Means(Answer):
 
         1 where the interval contains the threshold, and infinity where no labels of the unseen cells lead to it.
         """
-        return reaching(self._sides_at(), threshold)
+        return reaching(self._sides_at(), check_between("threshold", threshold, 0, 1))
 
     def ranks(self, odds_ratio: float = 1.0) -> dict[str, NDArray[np.int64]]:
         """Return ``rank_lower`` and ``rank_upper``: the best and the worst rank of each mean, 1 for the largest.
@@ -228,7 +228,7 @@ class Means(Answer):
         return turning_points(margin)
 
     def _sides(self, odds_ratio: float, limits: tuple[Array, Array] | None = None) -> Sides:
-        """Return estimates and limits at both ends of what an odds ratio allows."""
+        """Return estimates and limits at both ends of the range that an odds ratio allows."""
         low, high = (self.lower, self.upper) if limits is None else limits
         if check_between("odds_ratio", odds_ratio, 1, np.inf) == 1:
             return Sides(self.mean, low, self.mean, high)

@@ -22,6 +22,9 @@ __all__ = ["Replayed", "Step", "replay_rows", "steps_of"]
 Array = NDArray[np.floating[Any]]
 Bools = NDArray[np.bool_]
 
+#: Least cost of the cells that a batch draws at random in one row, unless fewer are left.
+MIN_DRAWN = 20.0
+
 
 class Step(NamedTuple):
     """Cost of one batch in each row.
@@ -52,12 +55,16 @@ class Replayed(NamedTuple):
 
 
 def steps_of(design: Design, totals: Array, batch: Array) -> list[Step]:
-    """Return the batches of some rows: ``batch`` in each until ``totals`` is spent."""
+    """Return the batches of some rows: ``batch`` in each until ``totals`` is spent, but many random cells at once."""
     before, found = np.zeros(len(totals)), []
     while (before < totals).any():
         now = np.minimum(batch, totals - before)
-        found.append(Step(*design.split(before, now, totals)))
-        before = before + now
+        greedy, random = design.split(before, now, totals)
+        left = totals - before - greedy
+        few = (random > 0) & (random < np.minimum(left, MIN_DRAWN))
+        random = np.where(few, np.where(left < 2 * MIN_DRAWN, left, MIN_DRAWN), random)
+        found.append(Step(greedy, random))
+        before = before + greedy + random
     return found
 
 

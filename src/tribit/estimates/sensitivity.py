@@ -47,7 +47,7 @@ LOG_RATIOS = np.linspace(0.0, np.log(1e4), 201)
 
 
 class Sides(NamedTuple):
-    """Means and limits if unseen labels are at either end of what an odds ratio allows.
+    """Means and limits if unseen labels are at either end of the range that an odds ratio allows.
 
     Attributes
     ----------

@@ -394,6 +394,7 @@ def evaluate(
         n_unknown=n_unknown,
         n_skipped=n_skipped,
         weight=None if weights is None else float(weights.sum()),
+        nouns=Nouns.of(getattr(model, "reading_", None)),
     )
     if seen is None:
         return found

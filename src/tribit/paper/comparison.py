@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from tribit.backends.threads import count_jobs
 from tribit.checks import check_count
+from tribit.completion import BinaryMatrixCompletion
 from tribit.data.observations import Observations
 from tribit.datasets import coat, movielens100k, senate
 from tribit.errors import InvalidInputError, TribitError, parameter
@@ -31,10 +32,12 @@ from tribit.paper.experiments.journal import (
     write_text,
 )
 from tribit.paper.experiments.runner import Pool, Results, Study, Task, progress_bar
+from tribit.paper.experiments.settings import PN
 from tribit.paper.systems import SYSTEMS
+from tribit.paper.systems.cmfrec import CollectiveFactorization, has_cmfrec
 from tribit.simulate import low_rank_target, observe, quantise
 
-__all__ = ["DATA", "GRIDS", "Compared", "compare", "compare_all"]
+__all__ = ["COMPARABLE", "DATA", "GRIDS", "Compared", "compare", "compare_all"]
 
 
 #: The training and the test entries.
@@ -59,7 +62,24 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
     ],
     "max-norm-likelihood": [{"alpha": alpha, "radius": alpha} for alpha in (0.5, 1.0, 2.0)],
     "pu": [{"loss": "likelihood"}, {"loss": "squared"}],
+    "rasch": [{"l2_intercept": l2} for l2 in (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)],
+    "logistic-factorization": [
+        {"rank": rank, "l2": l2, "l2_intercept": b}
+        for rank in (3, 10)
+        for l2 in (3.0, 5.0, 8.0, 12.0, 18.0)
+        for b in (0.3, 3.0, 30.0)
+    ],
+    "cmfrec": [{"rank": rank, "l2": l2} for rank in (3, 10) for l2 in (3.0, 6.0, 10.0, 20.0)],
 }
+#: Models of other fields beside the paper's systems: likelihoods of the observed labels with tuned ridges (the Rasch
+#: model has biases of rows and columns alone), and a package's least squares with biases.
+PEERS: dict[str, Callable[..., FactorModel]] = {
+    "rasch": partial(BinaryMatrixCompletion, PN, rank=0, search=False, calibration=None),
+    "logistic-factorization": partial(BinaryMatrixCompletion, PN, search=False, calibration=None),
+    "cmfrec": CollectiveFactorization,
+}
+#: Everything that can be compared.
+COMPARABLE: dict[str, Callable[..., FactorModel]] = {**SYSTEMS, **PEERS}
 
 
 @dataclass(frozen=True)
@@ -69,7 +89,7 @@ class Compared:
     Attributes
     ----------
     system, data : str
-        Names, as in ``SYSTEMS`` and ``DATA``.
+        Names, as in ``COMPARABLE`` and ``DATA``.
     parameters : str
         Hyperparameters chosen on the validation set.
     error_rate, log_loss : float or None
@@ -77,7 +97,7 @@ class Compared:
     auc : float or None
         Probability that a like is ranked above a dislike.
     seconds : float
-        Of the refit with the chosen hyperparameters, on one core; of search and refit for ``tribit``.
+        CPU time of the refit with the chosen hyperparameters, on one core; of search and refit for ``tribit``.
     failure : str
         The error message of a fit that failed; empty otherwise.
 
@@ -121,7 +141,7 @@ def compare(
     train, test : Observations
         Likes and dislikes of one matrix, none in both.
     systems : iterable of str, optional
-        Names in :data:`tribit.paper.systems.SYSTEMS`; all of them by default.
+        Names in :data:`COMPARABLE`; by default all whose package is installed.
     data : str
         Name of the data.
     random_state : int
@@ -147,12 +167,14 @@ def compare(
 
 
 def check_systems(systems: Iterable[str] | None) -> list[str]:
-    """Return the names of systems, all of them by default; refuse an unknown name."""
-    names = list(SYSTEMS) if systems is None else list(systems)
+    """Return the names of systems, by default all whose package is installed; refuse an unknown name."""
+    if systems is None:
+        return [name for name in COMPARABLE if name != "cmfrec" or has_cmfrec()]
+    names = list(systems)
     for name in names:
-        if name not in SYSTEMS:
+        if name not in COMPARABLE:
             raise InvalidInputError(
-                f"{parameter('systems')} must be some of {', '.join(SYSTEMS)}; got {name!r}."
+                f"{parameter('systems')} must be some of {', '.join(COMPARABLE)}; got {name!r}."
             )
     return names
 
@@ -160,15 +182,15 @@ def check_systems(systems: Iterable[str] | None) -> list[str]:
 def _compare_system(
     name: str, data: str, train: Observations, test: Observations, random_state: int
 ) -> Compared:
-    began = time.perf_counter()
+    began = time.process_time()
     try:
         chosen = _choose(name, train, random_state)
-        began = time.perf_counter()
+        began = time.process_time()
         model = _fit_system(name, chosen, train, random_state)
     except TribitError as error:
-        seconds = time.perf_counter() - began
+        seconds = time.process_time() - began
         return Compared(name, data, "", None, None, None, seconds, str(error))
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     found = evaluate(model, test)
     words = ", ".join(f"{key}={value!r}" for key, value in chosen.items())
     search = getattr(model, "search_", None)
@@ -192,7 +214,7 @@ def _choose(name: str, train: Observations, random_state: int) -> dict[str, Any]
 def _fit_system(
     name: str, setting: dict[str, Any], train: Observations, random_state: int
 ) -> FactorModel:
-    model: FactorModel = SYSTEMS[name](**setting)
+    model = COMPARABLE[name](**setting)
     # Some systems need the unobserved share; times are on one core.
     common = {"rho": 1.0 - train.density, "random_state": random_state, "n_jobs": 1}
     model.set_params(**{key: value for key, value in common.items() if key in model.get_params()})
@@ -221,7 +243,7 @@ def compare_all(
     on : sequence of str, optional
         Names in :data:`DATA`; by default those in the folder.
     systems : sequence of str, optional
-        Names in :data:`tribit.paper.systems.SYSTEMS`; all of them by default.
+        Names in :data:`COMPARABLE`; by default all whose package is installed.
     out : path
         Folder of ``comparison.csv``, ``comparison.md`` and the journal that continues a stopped run.
     n_jobs : int

@@ -148,7 +148,7 @@ class LimitedConnection(Protocol):
         self._set_waiting()
 
     def pause_writing(self) -> None:
-        """Give the client a time to read what it asked for."""
+        """Limit the time in which the client reads its answer."""
         super().pause_writing()
         self._stop(self._reading_due)
         self._reading_due = self.loop.call_later(

@@ -101,7 +101,7 @@ class ServiceSettings:
 
 
 def digest_of_token(token: bytes) -> str:
-    """Return the SHA-256 of a token: what the service keeps of it."""
+    """Return the SHA-256 of a token, which the service keeps in its place."""
     return hashlib.sha256(token).hexdigest()
 
 

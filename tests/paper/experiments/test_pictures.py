@@ -7,6 +7,7 @@ import pytest
 from tribit import InvalidInputError, plots
 from tribit.paper.experiments import pictures, ternary
 from tribit.paper.experiments.pictures import Series, plot_curves, plot_ratings
+from tribit.paper.experiments.synthetic_exhibits import COARSE
 from tribit.paper.experiments.ternary import Triangle, plot_triangles
 from tribit.plots import check_pictures
 
@@ -116,6 +117,24 @@ def test_triangles_of_any_number(tmp_path, monkeypatch, steps, panels, best, kin
     stem = tmp_path / "triangles"
     drawn = [triangle(steps, best=best)] * panels
     check_written(plot_triangles(stem, drawn, label="recovery error"), stem, kinds)
+
+
+@pytest.mark.parametrize("best", [None, (0.3, 0.3, 0.4)])
+def test_contours_are_drawn_only_where_there_are_points(tmp_path, monkeypatch, best):
+    drawn = []
+    original = ternary._draw_contours
+    monkeypatch.setattr(
+        ternary, "_draw_contours", lambda *given: (drawn.append(given[1]), original(*given))
+    )
+    write_only(PNG, monkeypatch)
+    grids = {"fifths": mixtures(5), "corners and a middle": mixtures(2), "few": np.array(COARSE)}
+    panels = [
+        Triangle(name, grid, 1 + np.sum((grid - 0.3) ** 2, axis=1), best)
+        for name, grid in grids.items()
+    ]
+    check_written(plot_triangles(tmp_path / "t", panels, label="error"), tmp_path / "t", PNG)
+    assert [panel.title for panel in panels if panel.covers] == ["fifths"]
+    assert [panel.title for panel in drawn] == ["fifths"]
 
 
 def with_corner(value):

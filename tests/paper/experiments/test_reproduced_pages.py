@@ -10,11 +10,13 @@ from tribit.paper.experiments.claims import markdown_table
 from tribit.paper.experiments.settings import PN
 from tribit.paper.experiments.synthetic import (
     EXPERIMENT_1,
+    EXPERIMENT_2,
     TUNED,
     Trial,
     fit_paper,
     fit_tuned,
 )
+from tribit.paper.experiments.synthetic_exhibits import WAYS
 
 PAGES = Path(__file__).parents[3] / "docs" / "reproduced"
 HALF = (0.0, 0.5, 0.5)
@@ -50,6 +52,25 @@ def printed(page, row, column):
     cells = next(line for line in lines if line[0] == row)
     mean, deviation = cells[1 + column].split(" ± ")
     return float(mean), float(re.match(r"[\d.]+", deviation)[0])
+
+
+@pytest.mark.parametrize(
+    ("page", "fit"), [("fig3-t.md", fit_paper), ("tuned/fig3-t.md", fit_tuned)]
+)
+def test_errors_of_the_first_table_come_out_again(page, fit):
+    text = (PAGES / page).read_text(encoding="utf-8").split("Size of rounding effects")[1]
+    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line[:2] == "| "]
+    printed = {
+        way: tuple(map(float, errors))
+        for way, mixture, *errors in lines
+        if mixture == "(0, 0.5, 0.5)"
+    }
+    rows = fit(Trial(EXPERIMENT_2, 0, 0, HALF), EXPERIMENT_2.steps)
+    assert {WAYS[row["way"]] for row in rows} == set(printed)
+    for row in rows:
+        error, nudged = printed[WAYS[row["way"]]]
+        rounding = 1e-3 + 3 * abs(nudged - error)
+        assert abs(row["relative_error"] - error) <= rounding, row["way"]
 
 
 @pytest.mark.parametrize(

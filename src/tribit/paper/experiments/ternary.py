@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.errors import InvalidInputError
-from tribit.paper.experiments.settings import Mixture
+from tribit.paper.experiments.settings import Mixture, simplex
 from tribit.plots import (
     COLOURS,
     WIDTH,
@@ -29,6 +29,8 @@ Array = NDArray[np.floating[Any]]
 CORNERS = ("PN", "PU", "NU")
 #: Points across a digit, at the font size of the numbers in a triangle and below its colour bar.
 DIGIT_POINTS = 5.0
+#: Largest distance, in weights, from a place to the nearest mixture at which colours and contours are interpolated.
+MAX_GAP = 0.2
 #: Position of the title, in heights of a triangle: mpltern's own, whose search takes half the time of a figure.
 TITLE_HEIGHT = 1.13632
 
@@ -61,6 +63,13 @@ class Triangle:
         """Return the map of the mean error of each mixture."""
         means = np.array([values.mean() for values in errors.values()])
         return cls(title, np.array(list(errors)), means, best)
+
+    @property
+    def covers(self) -> bool:
+        """Whether every place of the triangle is near a mixture, so that values between them are interpolated."""
+        grid = np.array(simplex(10))
+        distances = np.abs(grid[:, None] - self.mixtures).max(axis=2).min(axis=1)
+        return bool(distances.max() <= MAX_GAP)
 
     def check(self) -> None:
         """Refuse values and mixtures that do not make a heat map."""
@@ -158,14 +167,15 @@ def plot_triangles(
 def _draw_triangle(figure: Any, axis: Any, bar: object, triangle: Triangle, label: str) -> None:
     scale = _scale(triangle.values)
     mixtures, shown = triangle.mixtures.T, np.minimum(triangle.values, scale.highest)
-    mesh = axis.tripcolor(
-        *mixtures, shown, shading="gouraud", cmap=COLOURS, vmin=scale.lowest, vmax=scale.highest
-    )
-    axis.scatter(
-        *mixtures, s=4.0, c="white", edgecolors="black", linewidths=0.3, clip_on=False, zorder=3
-    )
-    if not _flat(triangle.values):
-        _draw_contours(axis, triangle, shown, scale)
+    options = {"cmap": COLOURS, "vmin": scale.lowest, "vmax": scale.highest}
+    dots = {"edgecolors": "black", "linewidths": 0.3, "clip_on": False, "zorder": 3}
+    if triangle.covers:
+        mesh = axis.tripcolor(*mixtures, shown, shading="gouraud", **options)
+        axis.scatter(*mixtures, s=4.0, c="white", **dots)
+        if not _flat(triangle.values):
+            _draw_contours(axis, triangle, shown, scale)
+    else:
+        mesh = axis.scatter(*mixtures, s=50.0, c=shown, **options, **dots)
     figure.colorbar(
         mesh,
         cax=bar,
