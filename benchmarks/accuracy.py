@@ -201,10 +201,24 @@ def coins() -> None:
             model, _ = timed_fit(seen, random_state=0, members=members)
             found.append((_excess(model.complete(), p), model.n_members_, model.rank_ == 0))
         excess, sizes, plain = np.array(found, dtype=float).T
-        rows.append((members, mean(excess), f"{excess.max():.4f}", f"{np.mean(sizes):.1f}", int(plain.sum())))
+        rows.append(
+            (
+                members,
+                mean(excess),
+                f"{excess.max():.4f}",
+                f"{np.mean(sizes):.1f}",
+                int(plain.sum()),
+            )
+        )
     print_table(
         f"Tables of coins, draws {COIN_SEEDS[0]} to {COIN_SEEDS[-1]} (goal: a mean of .002 at most)",
-        ("members", "excess of the log-loss", "largest", "in use", "tables with intercepts alone first"),
+        (
+            "members",
+            "excess of the log-loss",
+            "largest",
+            "in use",
+            "tables with intercepts alone first",
+        ),
         rows,
     )
 

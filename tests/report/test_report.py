@@ -374,9 +374,7 @@ def test_without_a_test_set_entries_are_held_out(fitted, data):
     assert report.evaluation.log_loss == pytest.approx(found.log_loss, rel=1e-4)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"implicit_features": True, "l2_implicit": 3.0}]
-)
+@pytest.mark.parametrize("options", [{}, {"implicit_features": True, "l2_implicit": 3.0}])
 def test_a_refit_on_the_same_entries_is_the_same_model(data, options):
     model = fixed(activity_floor=(1, 1), **options).fit(data[0])
     again = model.with_fitted(model.refit(data[0], 0))

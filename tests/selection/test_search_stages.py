@@ -365,8 +365,12 @@ def test_fewer_columns_are_shrunk_less():
 
 def test_fewer_columns_are_taken_if_they_are_better():
     for lower, rank in ((1.001, 10), (0.999, 5)):
-        assert narrowed(lambda k, _, lower=lower: lower if k == 5 else 1.0 + (k < 5))[0].rank == rank
-    settings, tried = narrowed(lambda rank, _: 1.0 if rank == 10 else 1.0 + 2 * module.REFINED_WITHIN)
+        assert (
+            narrowed(lambda k, _, lower=lower: lower if k == 5 else 1.0 + (k < 5))[0].rank == rank
+        )
+    settings, tried = narrowed(
+        lambda rank, _: 1.0 if rank == 10 else 1.0 + 2 * module.REFINED_WITHIN
+    )
     assert settings == ModelSpec(rank=10, l2=8.0)
     assert len(tried) == len(module.LOW_RANKS)  # far worse: no path
 

@@ -120,7 +120,15 @@ def test_more_entries_take_fewer_and_smaller_folds(monkeypatch, n, n_folds, shar
 
 @pytest.mark.parametrize(
     ("enough", "per_class", "n_first"),
-    [(60, 20, 1), (61, 20, 2), (240, 20, 4), (300, 20, 5), (10_000, 20, 5), (60, 30, 2), (1, 70, 3)],
+    [
+        (60, 20, 1),
+        (61, 20, 2),
+        (240, 20, 4),
+        (300, 20, 5),
+        (10_000, 20, 5),
+        (60, 30, 2),
+        (1, 70, 3),
+    ],
 )
 def test_stages_use_as_few_folds_as_have_enough_entries_of_both_labels(
     monkeypatch, enough, per_class, n_first

@@ -110,7 +110,9 @@ def test_weights_are_the_minimum_of_a_general_solver_and_meet_the_optimality_con
 
 
 def test_bounds_are_active_in_some_of_these_problems():
-    zero = [(fit_weights(*problem(seed, Logistic()), Logistic()).weights == 0.0) for seed in range(12)]
+    zero = [
+        (fit_weights(*problem(seed, Logistic()), Logistic()).weights == 0.0) for seed in range(12)
+    ]
     assert 5 < np.concatenate(zero).sum() < np.concatenate(zero).size
 
 
@@ -365,7 +367,14 @@ SEEN = Observations.from_pairs(
 )
 ROWS, COLUMNS = np.array(["u0", "u7", "u119"]), np.array(["i5", "i39", "i0"])
 #: Hyperparameters that make a short search; the families are intercepts, factors and implicit features.
-OPTIONS = {"gammas": (1, 0, 0), "l2_intercept": 3.0, "l2_power": 1.0, "n_jobs": 1, "random_state": 0}
+OPTIONS = {
+    "gammas": (1, 0, 0),
+    "l2_intercept": 3.0,
+    "l2_power": 1.0,
+    "n_jobs": 1,
+    "random_state": 0,
+}
+
 
 @pytest.fixture(scope="module", autouse=True)
 def short_search():
@@ -452,7 +461,10 @@ def test_new_rows_updates_and_the_transpose_are_those_of_each_member(model):
         lambda one: one.update(more, SEEN),
         lambda one: one.with_fitted(one.fitted_.transposed),
     ):
-        found, wanted = scores(change(model)), weighted(model, (scores(change(one)) for one in each))
+        found, wanted = (
+            scores(change(model)),
+            weighted(model, (scores(change(one)) for one in each)),
+        )
         np.testing.assert_allclose(found, wanted, atol=5e-5)
     assert scores(model.fold_in(new)).shape == (121, 40)
     turned = scores(model.with_fitted(model.fitted_.transposed))

@@ -166,4 +166,6 @@ def test_a_file_keeps_the_calibrator(make, link, tmp_path):
     np.testing.assert_array_equal(copy.complete(), model.complete())
     x = model.decision_function(np.arange(30), np.arange(30))
     curve = model.spec_.link.probability if model.calibration_ is None else model.calibration_
-    np.testing.assert_allclose(copy.predict_proba(np.arange(30), np.arange(30)), curve(x), rtol=1e-6)
+    np.testing.assert_allclose(
+        copy.predict_proba(np.arange(30), np.arange(30)), curve(x), rtol=1e-6
+    )

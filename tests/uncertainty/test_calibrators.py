@@ -96,9 +96,7 @@ def test_beta_finds_the_minimum_of_its_formula(link, seed):
     def formula(unknowns):
         (a, b), c = np.exp(unknowns[:2]), unknowns[2]
         log_odds = a * np.log(p) - b * np.log1p(-p) + c
-        return (
-            w @ np.logaddexp(0.0, -labels * log_odds) + a - np.log(a) + b - np.log(b) + c**2 / 2
-        )
+        return w @ np.logaddexp(0.0, -labels * log_odds) + a - np.log(a) + b - np.log(b) + c**2 / 2
 
     best = minimize(formula, np.zeros(3), method="BFGS", options={"gtol": 1e-8})
     found = beta(x, labels, weights, link=link)

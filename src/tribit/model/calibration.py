@@ -361,9 +361,11 @@ def beta(
 
 
 def _fit_slopes(terms: Array, likes: NDArray[np.bool_], w: Array, curve: Link) -> Array:
-    """Return slopes and offset: the minimum over slopes > 0 and the offset, by Newton's method, of
+    """Return slopes and offset: the minimum over slopes > 0 and the offset, by Newton's method.
 
-        sum_t w_t l(slopes . terms_t + offset, label_t) + sum of (slope - log slope) + (offset / unit)^2 / 2.
+        sum_t w_t l(slopes . terms_t + offset, label_t) + sum of (slope - log slope) + (offset / unit)^2 / 2
+
+    Each row of ``terms`` has a slope.
     """
     unit = curve.level(float(expit(1.0)))
     # Likes first: each loss is computed for the label of its entry alone.
@@ -379,7 +381,9 @@ def _fit_slopes(terms: Array, likes: NDArray[np.bool_], w: Array, curve: Link) -
         if np.any(slopes <= 0.0):
             return np.inf
         prior = float(np.sum(slopes - np.log(slopes)))
-        return float(np.dot(w, by_label(curve.loss, line @ design)) + prior + (offset / unit) ** 2 / 2)
+        return float(
+            np.dot(w, by_label(curve.loss, line @ design)) + prior + (offset / unit) ** 2 / 2
+        )
 
     line = np.append(np.ones(len(terms)), 0.0)
     here = value(line)

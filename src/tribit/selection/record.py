@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -113,7 +113,12 @@ class Stack:
     def table(self) -> list[dict[str, Any]]:
         """Return one row for each member: its family, weight, score alone and settings."""
         return [
-            {"family": each.settings.family, "weight": weight, "score": score, **_named(each.settings)}
+            {
+                "family": each.settings.family,
+                "weight": weight,
+                "score": score,
+                **_named(each.settings),
+            }
             for each, weight, score in zip(self.members, self.weights, self.alone, strict=True)
         ]
 

@@ -139,9 +139,7 @@ def _stack(record: Mapping[str, Any], members: tuple[Candidate, ...]) -> Stack:
     weights, alone = record["stack_weights"], record["stack_alone"]
     if weights is None or alone is None or not len(weights) == len(alone) == len(members):
         raise ValueError("stack_weights and stack_alone must have a number for each member")
-    return Stack(
-        members, tuple(weights), _score(record["stack_score"]), tuple(map(_score, alone))
-    )
+    return Stack(members, tuple(weights), _score(record["stack_score"]), tuple(map(_score, alone)))
 
 
 def _candidate_record(candidate: Candidate) -> dict[str, Any]:
