@@ -199,7 +199,7 @@ def coins() -> None:
             labels = np.where(draws.random((30, 20)) < p, 1, -1)
             seen = Observations.from_matrix(labels * (draws.random((30, 20)) < 0.6))
             model, _ = timed_fit(seen, random_state=0, members=members)
-            found.append((_excess(model.complete(), p), model.n_members_, model.rank_ == 0))
+            found.append((_excess(model.complete(), seen.base_rate, p), model.n_members_, model.rank_ == 0))
         excess, sizes, plain = np.array(found, dtype=float).T
         rows.append(
             (
@@ -223,10 +223,13 @@ def coins() -> None:
     )
 
 
-def _excess(probabilities: Any, p: float) -> float:
-    """Return the expected log-loss over coins of probability p, less their entropy: the divergence."""
-    q = np.asarray(probabilities, dtype=np.float64)
-    return float(np.mean(p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))))
+def _excess(probabilities: Any, base_rate: float, p: float) -> float:
+    """Return the log-loss on new tosses of coins of probability p, less that of the base rate of those seen."""
+    losses = [
+        np.mean(-p * np.log(q) - (1 - p) * np.log1p(-np.asarray(q, dtype=np.float64)))
+        for q in (probabilities, base_rate)
+    ]
+    return float(losses[0] - losses[1])
 
 
 def likes_alone() -> None:

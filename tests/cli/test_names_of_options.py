@@ -71,7 +71,7 @@ CASES = [
         "--l2-intercept -1", "--implicit-features maybe", "--l2-implicit -1",
         "--activity-floor -1 0", "--side-features maybe", "--l2-side -1",
         "--inverse-power 2", "--target some", "--scoring r2", "--n-candidates 0", "--calibration magic",
-        "--n-fits 0", "--n-fits few", "--half-life -1",
+        "--members 0", "--members few", "--half-life -1",
         "--solver adam", "--max-iter 0", "--max-time 0", "--tol -1", "--dtype int8", "--n-jobs 0", "--random-state -1",
         "--backend some", "--device gpu",
         "--value item", "--max-size 10", "--layout tall",

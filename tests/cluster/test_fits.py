@@ -119,7 +119,7 @@ def test_a_folder_of_parquet_files_becomes_a_bundle(tmp_path, client, table):
         part.to_parquet(folder / f"{odd}.parquet")
     out = tmp_path / "model.tribit"
     options = "--row user --column item --value stars --like-at 3 --gammas 1 0 0 --rank 3 --l2 1 --l2-intercept 0.5 "
-    options += "--implicit-features no --n-fits 1 --calibration none --tol 0.01 --quiet"
+    options += "--implicit-features no --members 1 --calibration none --tol 0.01 --quiet"
     address = client.scheduler.address
     with pytest.raises(SystemExit) as ended:
         main(["fit", str(folder), "-o", str(out), "--scheduler", address, *options.split()])

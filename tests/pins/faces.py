@@ -128,7 +128,7 @@ def commands_agree(pins):
         given = ["--row", "row", "--column", "column", "--value", "value"]
         options = ["--gammas", "1,0,0", "--rank", 3, "--l2", 1, "--l2-intercept", 1]
         options += ["--implicit-features", "yes", "--l2-implicit", 2, "--calibration", "none"]
-        options += ["--n-fits", 1, "--random-state", 0, "--n-jobs", 1]
+        options += ["--members", 1, "--random-state", 0, "--n-jobs", 1]
         model, after = folder / "model.tribit", folder / "after.tribit"
         run("fit", tables["train"], "-o", model, *given, *options)
         loaded = Recommender.load(model)

@@ -19,6 +19,7 @@ from tribit.metrics.entries import reliability
 from tribit.report import make_report, write_report
 from tribit.report.facts import histogram, map_facts
 from tribit.report.trial import split_entries
+from tribit.selection import Stack
 
 
 @pytest.fixture(scope="module")
@@ -282,11 +283,19 @@ def test_the_same_input_gives_the_same_bytes(fitted, tmp_path):
     assert make_report(fitted, random_state=1).html != report.html
 
 
+def stack_of_two(trials, best, most):
+    """Return the stack of the best candidate and the first, whatever it gains."""
+    members = (best, next(each for each in trials.candidates if each is not best))
+    x = np.array([trials.scores[each] for each in members])
+    return None if most < 2 else Stack(members, (0.7, 0.3), 0.5, (0.51, 0.6), x)
+
+
 @pytest.mark.usefixtures("short_trials")
-def test_seconds_of_a_search_are_not_on_the_page(data):
+def test_seconds_of_a_search_are_not_on_the_page(data, monkeypatch):
+    monkeypatch.setattr("tribit.selection.search.stack_of", stack_of_two)
     model = BinaryMatrixCompletion((1, 0, 0), implicit_features=False, members=2, random_state=0)
     pages = [make_report(Recommender(model, random_state=0).fit(data[0])) for _ in range(2)]
-    assert "The model is the mean of 2 fits" in Parsed(pages[0].html).words
+    assert "The model is the weighted mean of 2 fits" in Parsed(pages[0].html).words
     assert pages[0].html == pages[1].html
 
 

@@ -309,7 +309,7 @@ def test_the_keyboard_between_fits_keeps_the_best(monkeypatch, when):
     def interrupted(*arguments):
         nonlocal calls
         calls += 1
-        if calls > 3 * when:
+        if calls > 5 * when:  # five folds of each candidate
             raise KeyboardInterrupt
         return original(*arguments)
 

@@ -436,7 +436,7 @@ class Stopped(Solver):
 
 @pytest.mark.parametrize("reason", [INTERRUPTED, OUT_OF_TIME])
 def test_a_fit_that_is_cut_short_is_no_candidate(monkeypatch, reason):
-    monkeypatch.setattr(module, "default_solver", Stopped(reason, after=4))
+    monkeypatch.setattr(module, "default_solver", Stopped(reason, after=6))
     trials = trials_of()
     first = trials.score(INTERCEPTS)
     with pytest.raises(SearchEndedError, match=reason):

@@ -144,7 +144,7 @@ def test_on_the_command_line(run, tmp_path):
     columns = ("--row", "user", "--column", "item", "--value", "value", "--random-state", "3")
     given = ("--gammas", "1", "0", "0", "--rank", "10", "--l2", "5", "--l2-intercept", "none")
     given += ("--radius", "none", "--implicit-features", "no", "--calibration", "none")
-    given += ("--n-fits", "1")
+    given += ("--members", "1")
     models = []
     for name, options in (("off", ["--no-search"]), ("given", given)):
         out = tmp_path / f"{name}.tribit"

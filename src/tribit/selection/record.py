@@ -88,15 +88,12 @@ class Stack:
 
     Examples
     --------
-    >>> from tribit import BinaryMatrixCompletion
-    >>> from tribit.data.observations import Observations
-    >>> from tribit.simulate import tables
-    >>> votes = Observations.from_frame(
-    ...     tables.votes(60, 80, random_state=0), row="member", column="motion", value="vote"
-    ... )
-    >>> stack = BinaryMatrixCompletion(random_state=0).fit(votes).search_.stack
-    >>> stack.score < min(stack.alone)
-    True
+    >>> from tribit.model.spec import ModelSpec
+    >>> from tribit.selection import Candidate, Stack
+    >>> members = [Candidate(ModelSpec(rank=rank), 0.5, (0.5,), 1.0, 9) for rank in (2, 8)]
+    >>> stack = Stack(tuple(members), weights=(0.7, 0.3), score=0.48, alone=(0.5, 0.51))
+    >>> [(row["rank"], row["weight"]) for row in stack.table()]
+    [(2, 0.7), (8, 0.3)]
     """
 
     members: tuple[Candidate, ...]

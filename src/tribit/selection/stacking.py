@@ -49,9 +49,9 @@ class Weighting:
     >>> import numpy as np
     >>> from tribit.model.links import Logistic
     >>> from tribit.selection.stacking import fit_weights
-    >>> x = np.array([[2.0, -1.0, 1.0, -2.0], [0.5, 0.5, -1.0, 0.2]])
-    >>> fit_weights(x, np.array([1, 1, -1, -1]), np.ones(4), Logistic()).weights.round(2)
-    array([0.57, 0.  ])
+    >>> x = np.array([[2.0, 1.0, 1.0, -1.0, -1.0, -2.0], [1.0, -1.0, 1.0, -1.0, 1.0, 0.0]])
+    >>> fit_weights(x, np.array([1, 1, -1, 1, -1, -1]), np.ones(6), Logistic()).weights.round(2)
+    array([0.76, 0.  ])
     """
 
     weights: Array

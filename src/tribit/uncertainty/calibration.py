@@ -167,7 +167,7 @@ def calibrate(
     >>> train, held_out = ratings.split(0.2, random_state=0)
     >>> model = BinaryMatrixCompletion(search=False, rank=3, random_state=0).fit(train)
     >>> calibrate(model, held_out, random_state=0).name
-    'platt'
+    'beta'
     """
     if method != "auto":
         check_method(method)
