@@ -356,14 +356,16 @@ def beta(
     """
     link = Logistic() if link is None else link
     scores, likes, w = check_calibration_data(x, labels, weights)
-    like, dislike, offset = _fit_slopes(log_likelihoods(scores, link), likes, w, Logistic())
-    return Beta(float(like), float(dislike), float(offset), link)
+    found = _fit_slopes(log_likelihoods(scores, link), likes, w, Logistic())
+    return Beta(*map(float, found), link)
 
 
 def _fit_slopes(terms: Array, likes: NDArray[np.bool_], w: Array, curve: Link) -> Array:
-    """Return slopes and offset: the minimum over slopes > 0 and the offset, by Newton's method, of
+    """Return slopes and offset: the minimum over slopes > 0 and the offset, by Newton's method.
 
-    sum_t w_t l(slopes . terms_t + offset, label_t) + sum of (slope - log slope) + (offset / unit)^2 / 2.
+        sum_t w_t l(slopes . terms_t + offset, label_t) + sum of (slope - log slope) + (offset / unit)^2 / 2
+
+    Each row of ``terms`` has a slope.
     """
     unit = curve.level(float(expit(1.0)))
     # Likes first: each loss is computed for the label of its entry alone.
