@@ -199,7 +199,9 @@ def coins() -> None:
             labels = np.where(draws.random((30, 20)) < p, 1, -1)
             seen = Observations.from_matrix(labels * (draws.random((30, 20)) < 0.6))
             model, _ = timed_fit(seen, random_state=0, members=members)
-            found.append((_excess(model.complete(), seen.base_rate, p), model.n_members_, model.rank_ == 0))
+            found.append(
+                (_excess(model.complete(), seen.base_rate, p), model.n_members_, model.rank_ == 0)
+            )
         excess, sizes, plain = np.array(found, dtype=float).T
         rows.append(
             (

@@ -1,8 +1,9 @@
 """Ridges of what a part of a table has chosen, compared on the whole."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from scripted_trials import stack_of_families
 from selection_data import low_rank, observed, telling_mask
 
 from tribit import BinaryMatrixCompletion
@@ -82,7 +83,15 @@ def test_the_last_fit_starts_from_the_best_of_the_whole_and_not_from_the_last(se
         keep(self, candidate, kept)
         ends[candidate] = self.folds[0].ends["factors"]
 
+    penalty = search_module.search_full_data_penalty
+
+    def and_one_more(lines, chosen):
+        best = penalty(lines, chosen)
+        lines.trials.score(replace(best.settings, l2=100.0 * best.settings.l2))
+        return best
+
     monkeypatch.setattr(FullDataTrials, "_keep", watched)
+    monkeypatch.setattr(search_module, "search_full_data_penalty", and_one_more)
     search = fitted(seen, **PLAIN).search_
     candidates = list(ends)
     assert search.best in candidates[1:-1]
@@ -172,13 +181,21 @@ def test_a_gpu_searches_the_whole(seen, monkeypatch):
 
 
 def test_a_stack_has_the_ridges_of_the_whole_and_the_calibration_of_the_part(seen, monkeypatch):
-    monkeypatch.setattr(search_module, "stack_of", stack_of_families)
+
+    def stack_of(trials, best, most):
+        """Return the stack of the best two candidates."""
+        first, second = sorted(trials.eligible_candidates, key=lambda each: each.score)[:2]
+        assert (first, most) == (best, 2)
+        x = np.array([trials.scores[each] for each in (first, second)])
+        return Stack((first, second), (0.7, 0.3), 0.5, (first.score, second.score), x)
+
+    monkeypatch.setattr(search_module, "stack_of", stack_of)
     part = []
     scale = search_module.scale_stack
     monkeypatch.setattr(
         search_module, "scale_stack", lambda *given: part.append(given) or scale(*given)
     )
-    model = fitted(seen, **PLAIN | {"rank": "auto"}, n_candidates=60)
+    model = fitted(seen, **PLAIN, members=2)
     search = model.search_
     ((before, chosen, best),) = part
     first, second = search.stack.members
@@ -191,8 +208,8 @@ def test_a_stack_has_the_ridges_of_the_whole_and_the_calibration_of_the_part(see
     )
     assert second.settings.l2_intercept == before.members[1].settings.l2_intercept
     assert search.held_out[0].size == search.n_held_out < 0.6 * seen.n_observed
-    assert [each.spec.family for each in model.fitted_.members] == ["factors", "intercepts"]
-    assert model.row_factors_.shape[0] == 300
+    np.testing.assert_allclose(search.held_out[0], before.mean_scores(2))
+    assert model.row_factors_.shape == (300, 4)
 
 
 def test_members_of_a_stack_follow_the_chosen_one():
