@@ -352,7 +352,7 @@ def beta(
     >>> overconfident = [-4.0, -4.0, -4.0, 4.0, 4.0, 4.0] * 10
     >>> fitted = beta(overconfident, [-1, -1, 1, 1, 1, 1] * 10)
     >>> fitted([-4.0, 4.0]).round(2)
-    array([0.33, 0.97])
+    array([0.32, 1.  ])
     """
     link = Logistic() if link is None else link
     scores, likes, w = check_calibration_data(x, labels, weights)
