@@ -202,7 +202,7 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
     members : int or "auto", default="auto"
         Greatest number of fits whose weighted mean ``x`` is the model (stacking, :mod:`tribit.selection.stacking`); it
         has the latent factors of all of them. 1 is the single best model. "auto" is up to 5, or 1 if ``rank`` is
-        given. Attributes such as ``rank_`` and ``l2_`` are those of the member with the largest weight; ``search_``
+        given. Attributes such as ``rank_`` and ``l2_`` are those of the first member; ``search_``
         has all.
     solver : str or solver, default="auto"
         "newton", "lbfgs", "augmented_lagrangian", "projected_gradient", or a solver such as

@@ -76,7 +76,7 @@ class Stack:
     Attributes
     ----------
     members : tuple of Candidate
-        The candidates, the largest weight first.
+        The candidates, the one with the largest contribution first (weight times standard deviation of ``x``).
     weights : tuple of float
         Their weights, above 0, with sum 1.
     score : float
@@ -136,7 +136,7 @@ class Search:
     candidates : tuple of Candidate
         In the order of the search.
     best : Candidate or None
-        The chosen candidate: of a stack the member with the largest weight, else the best one of the simplest family
+        The chosen candidate: of a stack the member with the largest contribution, else the best one of the simplest family
         that no more complex one beats; None where there were too few entries for a validation set.
     scoring, target : str
         The measure, and the entries it is for.

@@ -378,7 +378,8 @@ def stack_of(trials: Trials, best: Candidate, most: int) -> Stack | None:
     entries = trials.labels, trials.weights, link
     chosen = select_members(x, *entries, most=most, first=eligible.index(best))
     shares = fit_weights(x[chosen], *entries).shares
-    kept = [k for k in np.argsort(-shares, kind="stable") if shares[k] >= MIN_SHARE]
+    parts = shares * np.std(x[chosen], axis=1)  # contributions: scores of strongly shrunk models are small
+    kept = [k for k in np.argsort(-parts, kind="stable") if shares[k] >= MIN_SHARE]
     members = [chosen[k] for k in kept]
     if len(members) < 2:
         return None
