@@ -30,7 +30,10 @@ __all__ = ["GOALS", "Gain", "Posterior", "fall_of_log_loss", "fall_of_variance",
 
 Array = NDArray[np.floating[Any]]
 Bools = NDArray[np.bool_]
+Positions = NDArray[np.integer[Any]]
 
+#: Cells whose probabilities after a label are in memory at a time.
+BLOCK_CELLS = 2**20
 #: Usual length of a list.
 LIST_LENGTH = 10
 
@@ -144,15 +147,24 @@ def rise_of_list(posterior: Posterior) -> Array:
             continue
         n = min(posterior.list_length, unknown.size)
         x, u = scores[unknown], v[unknown]
-        p, reach = expit(x), u @ C @ u.T
-        step = reach / (1 + (p * (1 - p) * np.diag(reach))[:, None])
-        now = np.sort(p)[-n:].sum()
-        after = np.zeros(unknown.size)
-        for y, chance in ((1.0, p), (0.0, 1 - p)):
-            moved = expit(x + (y - p)[:, None] * step)
-            np.fill_diagonal(moved, y)
-            after += chance * np.partition(moved, unknown.size - n, axis=1)[:, -n:].sum(axis=1)
-        found[i, unknown] = after - now
+        now = np.sort(expit(x))[-n:].sum()
+        step = max(1, BLOCK_CELLS // unknown.size)
+        for start in range(0, unknown.size, step):
+            cells = np.arange(start, min(start + step, unknown.size))
+            found[i, unknown[cells]] = _likes_of_lists(x, u, C, cells, n) - now
+    return found
+
+
+def _likes_of_lists(x: Array, u: Array, C: Array, cells: Positions, n: int) -> Array:
+    """Return the expected likes in a list of the ``n`` best, over both labels of each of some cells."""
+    each, own = np.arange(cells.size), expit(x[cells])
+    reach = u[cells] @ C @ u.T
+    step = reach / (1 + own * (1 - own) * reach[each, cells])[:, None]
+    found = np.zeros(cells.size)
+    for y, chance in ((1.0, own), (0.0, 1 - own)):
+        moved = expit(x + (y - own)[:, None] * step)
+        moved[each, cells] = y
+        found += chance * np.partition(moved, x.size - n, axis=1)[:, -n:].sum(axis=1)
     return found
 
 
