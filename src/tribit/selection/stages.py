@@ -140,6 +140,8 @@ MAX_RANK_LOSS = 2e-3
 MIN_FACTOR_GAIN = 3e-3  #: share of the score that factors must gain for other ranks to be tried
 #: Powers of the number of entries in the penalty, in the order in which they are tried.
 L2_POWERS = (0.5, 1.0)
+#: Share of the score that a power must gain: where it helps it gains a percent or two.
+MIN_POWER_GAIN = 2e-3
 #: Penalties that are tried with a lower rank, as shares of the best at the higher one.
 LOW_RANK_PENALTY_SHARES = (0.6, 0.4, 0.27, 0.18, 0.12)
 LOW_RANKS = (5, 2, 1)  #: the lower ranks
@@ -299,12 +301,12 @@ class EntryPower(Stage):
 
 
 def choose_power(lines: LineSearches, best: Candidate) -> Candidate:
-    """Try powers of the number of entries, as long as that helps."""
+    """Try powers of the number of entries, as long as that clearly helps."""
     if "l2_power" not in lines.free:
         return best
     for power in L2_POWERS:
         tried = lines.trials.score(replace(best.settings, l2_power=power))
-        if tried.score >= best.score:
+        if tried.score >= best.score * (1.0 - MIN_POWER_GAIN):
             break
         best = tried
     return best
