@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from tribit import BinaryMatrixCompletion, InvalidInputError, InvalidTypeError, Logistic, Probit
+from tribit import (
+    BinaryMatrixCompletion,
+    InvalidInputError,
+    InvalidTypeError,
+    Logistic,
+    Observations,
+    Probit,
+)
 from tribit.checks import (
     check_between,
     check_choice,
@@ -101,12 +108,12 @@ def fitted(model, X=A):
         return clone(model).fit(X, **features)
 
 
-def same_bits_as_float(make, value, kinds, plain):
-    expected = bits(fitted(make(plain(value))))
+def same_bits_as_float(make, value, kinds, plain, X=A):
+    expected = bits(fitted(make(plain(value)), X))
     assert expected
     for kind in kinds:
         each = tuple(kind(part) for part in value) if isinstance(value, tuple) else kind(value)
-        assert bits(fitted(make(each))) == expected, kind
+        assert bits(fitted(make(each), X)) == expected, kind
 
 
 @pytest.mark.parametrize(("name", "value", "others"), PARAMETERS)
@@ -128,12 +135,24 @@ def test_the_type_of_a_count_changes_no_bit(name, value, others):
     same_bits_as_float(make, value, WHOLE, int)
 
 
+def test_the_type_of_a_half_life_changes_no_bit():
+    observations = Observations.from_matrix(A)
+    timed = observations.with_times(86_400 * np.arange(10_000, 10_000 + len(observations)))
+
+    def make(each):
+        return BinaryMatrixCompletion(**PLAIN, random_state=0, half_life=each)
+
+    assert bits(fitted(make(20.0), timed)) != bits(fitted(make(None), timed))
+    same_bits_as_float(make, 20, NUMBERS, float, timed)
+
+
 def test_every_numeric_parameter_of_the_estimator_is_among_those():
     numeric = set()
     for name, parameter in inspect.signature(BinaryMatrixCompletion).parameters.items():
         if any(kind in str(parameter.annotation) for kind in ("int", "float")):
             numeric.add(name)
-    covered = {name for name, _, _ in PARAMETERS + COUNTS} | {"verbose", "random_state"}
+    covered = {name for name, _, _ in PARAMETERS + COUNTS}
+    covered |= {"verbose", "random_state", "half_life"}
     assert numeric - covered == set()
 
 
