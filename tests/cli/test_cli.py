@@ -38,6 +38,8 @@ COMMANDS = [
     "similar",
     "positions",
     "means",
+    "ask",
+    "value",
     "export",
     "update",
     "report",

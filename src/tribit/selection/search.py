@@ -378,7 +378,9 @@ def stack_of(trials: Trials, best: Candidate, most: int) -> Stack | None:
     entries = trials.labels, trials.weights, link
     chosen = select_members(x, *entries, most=most, first=eligible.index(best))
     shares = fit_weights(x[chosen], *entries).shares
-    parts = shares * np.std(x[chosen], axis=1)  # contributions: scores of strongly shrunk models are small
+    parts = shares * np.std(
+        x[chosen], axis=1
+    )  # contributions: scores of strongly shrunk models are small
     kept = [k for k in np.argsort(-parts, kind="stable") if shares[k] >= MIN_SHARE]
     members = [chosen[k] for k in kept]
     if len(members) < 2:
