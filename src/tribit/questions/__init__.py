@@ -99,6 +99,7 @@ QUESTIONS: dict[str, Entry] = {
         "tribit.questions.means:Means",
         "Estimate the means of rows, columns or groups of a partly seen table, with confidence intervals.",
         "means model.tribit -o means.csv",
+        {"rows": ["user3", "user8"], "level": 0.9, "sensitivity": 2},
         of_entries=True,
     ),
     "ask": Entry(

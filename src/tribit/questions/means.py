@@ -23,7 +23,7 @@ from tribit.questions.aligned import (
     is_missing,
     number_of,
 )
-from tribit.questions.base import Question, option
+from tribit.questions.base import OMIT, Question, option
 from tribit.questions.kinds import Ids, Table, Texts, find_or_warn, unknown_option
 
 if TYPE_CHECKING:
@@ -48,13 +48,16 @@ class Means(Question[MeansAnswer]):
 
     axis: str = option("rows", "Whose means: rows, columns, or all cells.", choices=MEANS_OF)
     by: Table | None = option(
-        None, "Groups of rows (of columns with their axis): a table of ids and groups, or a list."
+        None,
+        "Groups of rows (of columns with their axis): a table of ids and groups, or a list.",
+        serve=OMIT,
     )
     rows: Ids | None = option(None, "Only these rows.", flag="--for")
     columns: Ids | None = option(None, "Only these columns.")
     weights: Table | None = option(
         None,
         "Weights of the columns in a mean (of the rows with the axis columns): a table of ids and weights, or a list.",
+        serve=OMIT,
     )
     selection: str = option(
         "uniform",
@@ -64,10 +67,12 @@ class Means(Question[MeansAnswer]):
     q: Table | None = option(
         None,
         "Known probabilities of being seen: row ids, then a column for each column of the table; or an array.",
+        serve=OMIT,
     )
     asked: Table | None = option(
         None,
         "Cells that tribit ask drew, with their probabilities and batches: its table, or several joined.",
+        serve=OMIT,
     )
     guarantee: str = option(
         "row",
