@@ -356,8 +356,8 @@ def beta(
     """
     link = Logistic() if link is None else link
     scores, likes, w = check_calibration_data(x, labels, weights)
-    found = _fit_slopes(log_likelihoods(scores, link), likes, w, Logistic())
-    return Beta(*map(float, found), link)
+    like, dislike, offset = _fit_slopes(log_likelihoods(scores, link), likes, w, Logistic())
+    return Beta(float(like), float(dislike), float(offset), link)
 
 
 def _fit_slopes(terms: Array, likes: NDArray[np.bool_], w: Array, curve: Link) -> Array:

@@ -136,8 +136,8 @@ class Search:
     candidates : tuple of Candidate
         In the order of the search.
     best : Candidate or None
-        The chosen candidate: of a stack the member with the largest contribution, else the best one of the simplest family
-        that no more complex one beats; None where there were too few entries for a validation set.
+        The chosen candidate: of a stack the member with the largest contribution, else the best one of the simplest
+        family that no more complex one beats; None where there were too few entries for a validation set.
     scoring, target : str
         The measure, and the entries it is for.
     n_held_out, n_folds : int
