@@ -189,6 +189,9 @@ def test_the_example_of_each_help_runs(name, folder, capsys, monkeypatch):
     if name == "fit":
         typed += ["--rank", "2", "--l2", "1", "--implicit-features", "no"]
         typed[typed.index("-o") + 1] = "fitted.tribit"
+    if name == "value":
+        run("recommend example.tribit -o ours.csv", capsys)
+        typed[typed.index("lists.csv")] = "ours.csv"
     if name == "split":
         typed[-2:] = ["rest.csv", "part.csv"]
     if name == "update":
