@@ -17,7 +17,14 @@ from tribit import (
     Probit,
     evaluate,
 )
-from tribit.metrics.entries import METRICS, Metric, auc, auc_influences, label_weights
+from tribit.metrics.entries import (
+    METRICS,
+    Metric,
+    auc,
+    auc_influences,
+    label_weights,
+    standard_error,
+)
 from tribit.metrics.full_ranking import average_precision
 
 # x is 2, -1, 0, -3 in the first row and its negative in the second.
@@ -175,3 +182,11 @@ def test_ids_do_not_match_a_model_without_them_by_position():
     smaller = Observations.from_pairs([0], [0], [1], row_ids=["a"], column_ids=[*"abcd"])
     with pytest.raises(InvalidInputError, match="have 1 rows and the model 2: without ids"):
         evaluate(fitted(), smaller)
+
+
+def test_a_standard_error_takes_two_rows_and_no_less():
+    influences = np.array([0.3, -0.1, 0.4])
+    # R / (R - 1) = 2 times the squares of the sums of each row.
+    expected = np.sqrt(2 * (0.2**2 + 0.4**2))
+    assert standard_error(influences, np.array([5, 5, 2])) == pytest.approx(expected, rel=1e-14)
+    assert standard_error(influences, np.array([5, 5, 5])) is None
