@@ -83,6 +83,21 @@ def test_the_gradient_is_the_difference_of_values(design, power):
     assert found == pytest.approx(difference / (2 * step), rel=1e-6)
 
 
+def test_side_features_have_the_penalty_of_the_factors_by_default():
+    seen = observations_of(A)
+    _, side = fit_side_features(seen.axes, np.arange(14.0)[:, None] % 3, None)
+
+    def value(**given):
+        spec = ModelSpec(rank=K, l2=L2, l2_intercept=L2_INTERCEPT, side_features=True, **given)
+        objective = Objective.of(spec, seen, Risk(1.0, 0.0, 0.0), side=side)
+        rng = np.random.default_rng(1)
+        n, m = objective.unknown_sizes
+        return objective.value(Factors.of(rng.normal(size=(n, K)), rng.normal(size=(m, K)), 0.3))
+
+    assert value() == value(l2_side=L2)
+    assert value() < value(l2_side=2 * L2)
+
+
 def test_no_power_is_the_same_penalty_to_the_bit():
     seen = observations_of(A)
     spec = ModelSpec(rank=K, l2=L2, l2_intercept=L2_INTERCEPT)

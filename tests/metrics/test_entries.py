@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from scipy.special import expit, ndtr
 from scipy.stats import rankdata
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 
 from other_parts import with_factors
 from tribit import (
@@ -17,8 +17,20 @@ from tribit import (
     Probit,
     evaluate,
 )
-from tribit.metrics.entries import METRICS, Metric, auc, auc_influences, label_weights
+from tribit.metrics.entries import (
+    INFLUENCES,
+    METRICS,
+    Metric,
+    auc,
+    auc_influences,
+    interval,
+    label_weights,
+    measure_entries,
+    ndcg_of_rows,
+    standard_error,
+)
 from tribit.metrics.full_ranking import average_precision
+from tribit.model.links import Logistic
 
 # x is 2, -1, 0, -3 in the first row and its negative in the second.
 X = np.array([[2.0, -1.0, 0.0, -3.0], [-2.0, 1.0, 0.0, 3.0]])
@@ -175,3 +187,60 @@ def test_ids_do_not_match_a_model_without_them_by_position():
     smaller = Observations.from_pairs([0], [0], [1], row_ids=["a"], column_ids=[*"abcd"])
     with pytest.raises(InvalidInputError, match="have 1 rows and the model 2: without ids"):
         evaluate(fitted(), smaller)
+
+
+def test_a_standard_error_takes_two_rows_and_no_less():
+    influences = np.array([0.3, -0.1, 0.4])
+    # R / (R - 1) = 2 times the squares of the sums of each row.
+    expected = np.sqrt(2 * (0.2**2 + 0.4**2))
+    assert standard_error(influences, np.array([5, 5, 2])) == pytest.approx(expected, rel=1e-14)
+    assert standard_error(influences, np.array([5, 5, 5])) is None
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", INFLUENCES)
+def test_an_influence_is_how_a_measure_changes_with_the_weight_of_an_entry(name, weighted):
+    rng = np.random.default_rng(0)
+    x, labels = rng.integers(-4, 5, 30) / 2, rng.choice([1, -1], 30)
+    w = rng.uniform(0.5, 2.0, 30) if weighted else np.ones(30)
+    measures, influences = measure_entries(Logistic(), x, labels, w if weighted else None)
+    assert measures.keys() == METRICS.keys()
+    assert influences.keys() == INFLUENCES.keys() & METRICS.keys()
+    measure = METRICS[name].measure
+    step = 1e-6
+    ends = (
+        [measure(Logistic(), x, labels, w * (1 + sign * row)) for row in step * np.eye(30)]
+        for sign in (1, -1)
+    )
+    expected = np.subtract(*ends) / (2 * step)
+    np.testing.assert_allclose(influences[name], expected, atol=1e-8)
+
+
+def test_one_label_alone_has_no_influence_on_the_auc():
+    measures, influences = measure_entries(Logistic(), np.arange(3.0), np.ones(3, dtype=np.int8))
+    assert measures["auc"] is None
+    assert influences.keys() == (INFLUENCES.keys() & METRICS.keys()) - {"auc"}
+
+
+def test_an_interval_is_that_of_the_normal_distribution_inside_its_bounds():
+    z = 1.6448536269514722  # 95% of the normal distribution
+    assert interval(0.5, 0.1, 0.9) == pytest.approx((0.5 - 0.1 * z, 0.5 + 0.1 * z), rel=1e-12)
+    assert interval(0.1, 0.1, 0.9, most=0.2) == (0.0, 0.2)
+    assert interval(7.0, 1.0, 0.9)[1] == pytest.approx(7 + z)
+
+
+def test_the_ndcg_of_rows_is_that_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    rows = np.repeat(np.arange(8), 6)
+    x, labels = rng.permutation(48).astype(float), rng.choice([1, -1], 48)
+    labels[rows == 3], labels[rows == 5] = 1, -1  # these have no NDCG
+    expected = [
+        ndcg_score([labels[rows == row] > 0], [x[rows == row]])
+        for row in range(8)
+        if abs(labels[rows == row].sum()) < 6
+    ]
+    order = rng.permutation(48)
+    found = ndcg_of_rows(rows[order], x[order], labels[order])
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    ties = ndcg_of_rows(np.zeros(2, dtype=int), np.zeros(2), np.array([1, -1]))
+    assert ties.tolist() == [1.0]

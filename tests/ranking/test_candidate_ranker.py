@@ -372,6 +372,18 @@ def test_expected_likes_never_fall_in_the_rate_and_share_it_as_the_rates_do():
     assert np.array_equal(ranker.expected(np.zeros(1), np.zeros(1)), np.zeros((2, 1)))
 
 
+def test_the_table_of_lists_has_the_likes_and_dislikes_to_be_expected():
+    A = table()
+    ranker = CandidateRanker(random_state=0).fit(A)
+    lists = judge_of(A).recommend(range(40), 4, exclude_seen=A, ranker=ranker)
+    found = lists.table()
+    np.testing.assert_array_equal(found["expected_likes"], lists.likes.values)
+    np.testing.assert_array_equal(found["expected_dislikes"], lists.dislikes.values)
+    assert lists.likes.values.min() > 0
+    assert lists.dislikes.values.min() > 0
+    assert not np.allclose(lists.likes.values, lists.dislikes.values)
+
+
 def test_of_likes_alone_no_dislike_is_expected():
     A = sp.csr_array(np.maximum(table(), 0))
     ranker = CandidateRanker(random_state=0).fit(A)

@@ -373,6 +373,36 @@ def test_the_direction_is_that_of_the_dense_formula(count, dtype, n_jobs, monkey
     )
 
 
+def test_a_shortened_step_is_remembered_at_its_length(monkeypatch):
+    added, add = [], LimitedMemory.add
+
+    def record(memory, step, change):
+        added.append((step.copy(), change.copy()))
+        add(memory, step, change)
+
+    class Steep(Objective):
+        """An objective that rises steeply outside a box, so that line searches shorten steps."""
+
+        def gradient(self, factors, *, value=True):
+            total, gradient = super().gradient(factors, value=value)
+            far = np.abs(factors.flat()).max() > 0.4
+            return (np.inf if far else total), gradient
+
+    monkeypatch.setattr(LimitedMemory, "add", record)
+    objective = Steep(observations_of(A), Logistic(2.0), pn(), l2=1e-3, intercept=True)
+    here = start_of(size=0.05)
+    iterations = lbfgs._Iterations(objective, here, 5)
+    for _ in range(3):
+        there = iterations.advance(here).factors
+        step, change = added[-1]
+        moved = there.flat() - here.flat()
+        np.testing.assert_allclose(iterations.preconditioner.transposed_times(step), moved)
+        gradients = [iterations._at(each)[1] for each in (here, there)]
+        np.testing.assert_allclose(change, gradients[1] - gradients[0], atol=1e-12)
+        assert np.abs(there.flat()).max() <= 0.4
+        here = there
+
+
 def test_a_memory_that_points_uphill_is_forgotten(monkeypatch):
     objective = objective_of()
     iterations = lbfgs._Iterations(objective, start_of(), 5)

@@ -756,6 +756,43 @@ def test_a_callback_may_answer_with_a_numpy_truth():
     assert result.n_iter == 1
 
 
+def follow(values, *, size, tol, certain=False):
+    """Return the result of the loop where these are the values of the objective."""
+
+    def advance(place):
+        value, after = values[place], values[place + 1]
+        return loop.Step(place, value, value - after, place + 1, certain=certain)
+
+    stopping = Stopping(max_iter=len(values) - 1, tol=tol)
+    return loop.run(advance, 0, lambda place: values[place], stopping, size)
+
+
+@pytest.mark.parametrize(("size", "shift", "scale"), [(1.0, 0.0, 1.0), (1e-3, 50.0, 50.0)])
+def test_a_fit_stops_where_the_predicted_decrease_falls_to_tol_and_not_before(size, shift, scale):
+    # Of a geometric sequence the prediction is exact: all that is left is the distance to its limit.
+    left = 0.9 ** np.arange(200.0)
+    result = follow((left + shift).tolist(), size=size, tol=1e-3)
+    assert result.stop_reason == loop.CONVERGED
+    first = int(np.argmax(left <= 1e-3 * scale * (1 + 1e-3)))
+    assert first > loop.RELIABLE_WINDOW / loop.WINDOW_SHARE or shift
+    if not shift:  # the window is long enough for the whole tolerance
+        assert result.n_iter == first + loop.CONFIRMATIONS
+    # One value later than the tolerance of a value that was twice as large.
+    again = follow((left + shift).tolist(), size=size, tol=2e-3)
+    assert again.n_iter < result.n_iter
+
+
+@pytest.mark.parametrize(("size", "shift"), [(1.0, 0.0), (8.0, 0.0), (1.0, 30.0)])
+def test_a_decrease_that_is_certain_stops_a_fit_at_tol_itself(size, shift):
+    values = 0.95 ** np.arange(400.0) + shift
+    result = follow(values.tolist(), size=size, tol=1e-4, certain=True)
+    assert result.converged
+    enough = 1e-4 * max(size, shift)
+    last, before = (result.history[-place].decrease for place in (1, 2))
+    assert last <= enough * (1 + 1e-3)
+    assert before > enough
+
+
 def test_growing_begins_inside_a_bound_on_entries():
     # The two columns cancel: together inside the bound, the first alone far outside, where likes cost least.
     likes = np.ones((9, 7), dtype=np.int8)

@@ -367,18 +367,6 @@ def test_a_parameter_that_is_code_cannot_be_saved(tmp_path, parameters, name):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("axis", ["row", "column"])
-def test_ids_that_are_neither_text_nor_numbers_cannot_be_saved(tmp_path, axis):
-    ids = [*range(9 if axis == "row" else 7)]
-    ids[2] = ("a", 1)
-    model = fitted(with_ids(**{f"{axis}_ids": ids}))
-    with pytest.raises(
-        InvalidInputError, match=rf"{axis}_ids holds \('a', 1\), a tuple, and a mod"
-    ):
-        model.save(tmp_path / "model.tribit")
-    assert list(tmp_path.iterdir()) == []
-
-
 # Files that are no models
 
 

@@ -234,6 +234,16 @@ def test_arrays_make_the_same_calibrator_again(name):
     assert np.all(np.diff(made(grid)) >= 0)
 
 
+def test_an_isotonic_calibrator_is_a_copy_that_nobody_can_change():
+    places, probabilities = np.array([-1.0, 1.0]), np.array([0.2, 0.8])
+    calibrator = Isotonic(places, probabilities)
+    places[:], probabilities[:] = 0.0, 0.5
+    assert calibrator(np.array([-1.0, 1.0])).tolist() == [0.2, 0.8]
+    for array in calibrator.arrays().values():
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0.0
+
+
 def test_identity_is_the_link():
     x = np.linspace(-3, 3, 7)
     np.testing.assert_array_equal(Identity(Probit())(x), Probit().probability(x))

@@ -185,10 +185,14 @@ def test_nothing_observed_leaves_the_prior():
     np.testing.assert_allclose(posterior.deviation([3], [4]) ** 2, [1.5])
 
 
-def test_variance_is_that_of_draws():
+@pytest.mark.parametrize("intercept", [True, False])
+def test_variance_is_that_of_draws(intercept):
     _, seen = seen_entries()
-    posterior = laplace(fitted(seen, l2=2.0), seen)
+    posterior = laplace(fitted(seen, l2=2.0, intercept=intercept), seen)
     draws = np.random.default_rng(0)
+    drawn = posterior.sample_factors(draws)
+    biases = np.concatenate([drawn.row_intercepts, drawn.column_intercepts])
+    assert np.all(biases != 0) if intercept else not biases.any()
     i, j = np.array([0, 3, 7, 12]), np.array([1, 4, 9, 20])
     x = np.array([posterior.sample_factors(draws).at(i, j) for _ in range(3000)])
     np.testing.assert_allclose(x.std(axis=0), posterior.deviation(i, j), rtol=0.07)

@@ -21,7 +21,16 @@ import numpy as np
 from tribit.cluster.calls import Cluster, Future
 from tribit.cluster.observations import PartitionedObservations
 from tribit.cluster.parts import Partition
-from tribit.data.axis import AnyArray, Axes, Axis, Positions, eager_frame, factorize, frame_column
+from tribit.data.axis import (
+    AnyArray,
+    Axes,
+    Axis,
+    Positions,
+    check_ids,
+    eager_frame,
+    factorize,
+    frame_column,
+)
 from tribit.data.frames import text_column
 from tribit.data.ingest import Checked, check_shape, merge_duplicates
 from tribit.data.labels import Duplicates, TextColumn, TextValues, label_numbers
@@ -340,7 +349,7 @@ def _distinct(ids: list[AnyArray], what: str) -> AnyArray:
         )
     if {each.dtype.kind for each in filled} == {"i", "u"}:  # which NumPy would join as floats
         filled = [each.astype(np.int64) for each in filled]
-    return factorize(np.concatenate(filled), _row)[1]
+    return check_ids(factorize(np.concatenate(filled), _row)[1], f"The column of {what} ids")
 
 
 def _part(

@@ -68,17 +68,27 @@ def factorize(ids: AnyArray, where: Where) -> tuple[Positions, AnyArray]:
         except TypeError as error:
             raise InvalidTypeError(
                 f"{where(position)}: an object of type {type(name).__name__} cannot be an id; "
-                "use numbers, strings or other hashable values."
+                "pass text or numbers."
             ) from error
     return codes, np.fromiter(numbers, dtype=object, count=len(numbers))
 
 
-def check_ids(ids: AnyArray, name: str) -> None:
-    """Refuse distinct ids that no file holds (dates), and texts that differ in their Unicode form alone."""
+def check_ids(ids: AnyArray, name: str) -> AnyArray:
+    """Return distinct ids with NumPy's numbers as Python's; refuse those that no file holds or no list asks for.
+
+    These are dates, booleans (``True == 1``), whatever is neither text nor a number, and texts that differ in their
+    Unicode form alone.
+    """
     if ids.dtype.kind in "mM" or any(isinstance(each, date | timedelta) for each in _objects(ids)):
         raise InvalidTypeError(
             f"{name} holds dates or times as ids; pass them as text, such as frame[column].astype(str)."
         )
+    if any(isinstance(each, np.generic) for each in _objects(ids)):
+        ids = ids.copy()
+        ids[:] = [each.item() if isinstance(each, np.generic) else each for each in ids.tolist()]
+    kinds = {type(each) for each in (_objects(ids) or ids[:1].tolist())}
+    if odd := [each for each in kinds if each is bool or not issubclass(each, str | int | float)]:
+        raise InvalidTypeError(_odd_ids(name, odd[0]))
     texts = [each for each in _objects(ids) if isinstance(each, str) and not each.isascii()]
     forms: dict[str, str] = {}
     for text in texts:
@@ -88,6 +98,20 @@ def check_ids(ids: AnyArray, name: str) -> None:
                 f"{name} holds the ids {same!a} and {text!a}, which differ in their Unicode form alone; give "
                 "both one form, with unicodedata.normalize('NFC', id)."
             )
+    return ids
+
+
+def check_no_booleans(ids: AnyArray, distinct: AnyArray, name: str) -> None:
+    """Refuse booleans among ids, where they are hidden by the ids 1 and 0, to which they are equal."""
+    if any(not isinstance(each, str) and each in (0, 1) for each in _objects(distinct)) and (
+        {bool, np.bool_} & set(map(type, _objects(ids)))
+    ):
+        raise InvalidTypeError(_odd_ids(name, bool))
+
+
+def _odd_ids(name: str, kind: type) -> str:
+    held = "booleans" if kind is bool else f"a value of type {kind.__name__}"
+    return f"{name} holds {held} as ids; pass text or numbers."
 
 
 def _objects(ids: AnyArray) -> list[Any]:
@@ -97,15 +121,15 @@ def _objects(ids: AnyArray) -> list[Any]:
 def distinct_ids(ids: object, name: str) -> AnyArray:
     """Return a copy of the ids as an array, each checked to appear once."""
     array = _id_array(ids, name)
-    codes, _ = factorize(array, lambda p: f"{name}, position {p}")
+    codes, distinct = factorize(array, lambda p: f"{name}, position {p}")
+    check_no_booleans(array, distinct, name)
     if (again := first_true(codes != np.arange(codes.size))) is not None:
         # Up to the first repeat every id was new, so its number is its position.
         raise InvalidInputError(
             f"{name} holds {quoted_id(array, again)} at positions {codes[again]} and {again}; "
             "give each its own id."
         )
-    check_ids(array, name)
-    return array.copy()
+    return check_ids(array, name).copy()
 
 
 def check_positions(positions: AnyArray, size: int, name: str) -> None:
@@ -163,7 +187,7 @@ class Axis(Summarised):
         if self.ids is None:
             check_positions(sought, self.size, self.name)
             return sought.astype(np.int64)
-        if sought.dtype.kind == "b" and self.ids.dtype.kind != "b":
+        if sought.dtype.kind == "b":
             raise InvalidTypeError(
                 f"{name} holds booleans, which are no ids; pass ids, not a mask."
             )

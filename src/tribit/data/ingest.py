@@ -22,6 +22,7 @@ from tribit.data.axis import (
     Positions,
     Where,
     check_ids,
+    check_no_booleans,
     factorize,
     first_true,
     frame_labels,
@@ -296,12 +297,24 @@ def entries_from_ids(
         (ids.codes, ids.distinct) if isinstance(ids, TextColumn) else factorize(ids, where)
         for ids in (row_ids, column_ids)
     )
-    for names, column in ((row_names, rules.row), (column_names, rules.column)):
-        check_ids(names, f"The column {quoted(column)}" if column else "The table")
+    row_names, column_names = (
+        _checked_names(ids, names, f"The column {quoted(column)}" if column else "The table")
+        for ids, names, column in (
+            (row_ids, row_names, rules.row),
+            (column_ids, column_names, rules.column),
+        )
+    )
     shape = check_shape((row_names.size, column_names.size))
     axes = Axes.of(shape, row_names, column_names)
     entries = Checked(rows, columns, labels, axes, rules, weights, times)
     return merge_duplicates(entries, rules.duplicates, where)
+
+
+def _checked_names(ids: AnyArray | TextColumn, names: AnyArray, name: str) -> AnyArray:
+    """Return the distinct ids of a column as the fit keeps them."""
+    if not isinstance(ids, TextColumn):
+        check_no_booleans(ids, names, name)
+    return check_ids(names, name)
 
 
 def merge_duplicates(

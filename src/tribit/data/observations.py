@@ -140,7 +140,7 @@ class Observations(Entries):
         shape : tuple of two ints, optional
             By default the numbers of ids, or where there are none, the largest position plus one.
         row_ids, column_ids : array-like, optional
-            Distinct hashable ids, one per row and one per column.
+            Distinct ids, text or numbers, one per row and one per column.
         weights : array-like of float, optional
             The weight of each entry, as in :class:`Observations`.
         times : array-like, optional

@@ -105,13 +105,13 @@ QUESTIONS: dict[str, Entry] = {
     "ask": Entry(
         "tribit.questions.ask:Ask",
         "Choose the unseen cells to fill next, with the probabilities that keep means valid.",
-        "ask table.csv --row model --column task --budget 200 --rows new -o ask.csv",
+        "ask model.tribit --rows alice --budget 10 -o ask.csv",
         of_entries=True,
     ),
     "value": Entry(
         "tribit.questions.value:Value",
         "Estimate the likes and dislikes in lists, had all listed cells been rated, by labels of a test set.",
-        "value lists.csv --table test.csv --row user --column item --value rating --like-at 4",
+        "value model.tribit lists.csv --table test.csv",
         of_entries=True,
     ),
     "export": Entry(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tribit.data.axis import Axes, distinct_ids
 from tribit.data.features import KINDS, FeatureEncoder, GroupEncoder
-from tribit.errors import InvalidInputError, Message, with_mentions
+from tribit.errors import Message, with_mentions
 from tribit.model.calibration import calibrator_from
 from tribit.model.factors import Factors
 from tribit.model.features import Activity, FeatureMap, FeatureRegression, FeatureRegressions
@@ -60,9 +60,9 @@ IDS = {
 }
 
 #: Kinds of NumPy arrays whose values JSON gives back as they were, and the types of these.
-ID_TYPES: dict[str, type] = {"i": int, "u": int, "f": float, "U": str, "b": bool}
+ID_TYPES: dict[str, type] = {"i": int, "u": int, "f": float, "U": str}
 #: Types that an array of objects may hold.
-OBJECT_TYPES = {str, int, float, bool}
+OBJECT_TYPES = {str, int, float}
 #: Bytes of an array of text per byte of the file, above which ids of very different lengths become objects.
 MAX_TEXT_PADDING = 16
 
@@ -432,7 +432,7 @@ def _largest(array: NDArray[Any]) -> float:
 def id_tensors(axes: Axes) -> dict[str, NDArray[Any]]:
     """Return the ids of rows and columns as a file holds them."""
     return {
-        name: packed_ids(axis.ids, name)
+        name: packed_ids(axis.ids)
         for name, axis in zip(IDS, axes, strict=True)
         if axis.ids is not None
     }
@@ -447,15 +447,9 @@ def axes_from(tensors: Mapping[str, NDArray[Any]], shape: tuple[int, int]) -> Ax
     return Axes.of(shape, *ids)
 
 
-def packed_ids(ids: NDArray[Any], name: str) -> NDArray[np.uint8]:
-    """Return ids as bytes; those that are neither text nor numbers are refused."""
+def packed_ids(ids: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return ids as bytes; they are text or numbers (:func:`tribit.data.axis.check_ids`)."""
     values = ids.tolist()
-    odd = next((value for value in values if not isinstance(value, tuple(OBJECT_TYPES))), None)
-    if odd is not None:
-        raise InvalidInputError(
-            f"{name.strip('_')} holds {odd!r}, a {type(odd).__name__}, and a model file holds only text and numbers: "
-            "fit with such ids instead."
-        )
     text = json.dumps(
         {"dtype": ids.dtype.str if ids.dtype.kind in ID_TYPES else "O", "ids": values}
     )
@@ -485,9 +479,7 @@ def _id_array(values: list[Any], dtype: Any, room: int, name: str) -> NDArray[An
         if not kinds <= OBJECT_TYPES:
             raise ValueError(f"{name} holds an id that is neither text nor a number")
         return np.fromiter(values, dtype=object, count=len(values))
-    match = (
-        re.fullmatch(r"([<>|])([iufbU])([0-9]{1,10})", dtype) if isinstance(dtype, str) else None
-    )
+    match = re.fullmatch(r"([<>|])([iufU])([0-9]{1,10})", dtype) if isinstance(dtype, str) else None
     if match is None:
         raise ValueError(f"{name} has no dtype of ids")
     order, kind, width = match[1], match[2], int(match[3])
