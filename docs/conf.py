@@ -21,6 +21,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",  # pages of examples/, which are run
     "command_help",  # the text of --help, generated at build time
+    "error_table",  # causes and remedies of errors, read from the code
     "docstrings",  # formulas of docstrings verbatim
     "mathml",  # formulas of pages, without downloads
     "public_names",  # every public name is in the reference

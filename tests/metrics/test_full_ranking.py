@@ -140,3 +140,15 @@ def test_expected_likes_in_tenths_are_those_of_all_unseen_cells():
     expected, found = np.sum(report.tenths, axis=0)
     assert expected == pytest.approx(scores.expected_likes(x, growth).sum(), rel=1e-2)
     assert found == np.count_nonzero(hidden)
+
+
+def test_a_single_held_out_entry_is_ranked():
+    A = np.array([[1, 1, 0, -1], [1, 0, -1, -1], [0, -1, 1, 1]])
+    hidden = np.zeros_like(A)
+    hidden[0, 2] = 1
+    scores = BinaryMatrixCompletion(search=False, rank=1, random_state=0).fit(A).scores_
+    parts = (scores.place_entries(observations_of(each)) for each in (A, hidden))
+    report = unseen_report(scores, *parts)
+    x = scores.x(np.array([0, 1, 2]), np.array([2, 1, 0]))
+    assert (report.n_entries, report.n_unseen) == (1, 2)
+    assert report.auc == np.mean(x[0] > x[1:])

@@ -67,3 +67,9 @@ def test_more_bins_than_entries():
 def test_bad_input_is_refused(likely, labels, bins, sentence):
     with pytest.raises(InvalidInputError, match=sentence):
         calibration_error(likely, labels, bins=bins)
+
+
+def test_certain_predictions_are_probabilities_too():
+    found = reliability(np.array([0.0, 1.0]), np.array([-1, 1]), bins=2)
+    assert found.error == 0.0
+    assert found.predicted.tolist() == found.observed.tolist() == [0.0, 1.0]

@@ -18,6 +18,7 @@ from tribit.uncertainty import (
     calibrate,
     calibration_losses,
     calibrator_from,
+    cross_fit_probabilities,
     isotonic,
     platt,
 )
@@ -242,6 +243,20 @@ def test_an_isotonic_calibrator_is_a_copy_that_nobody_can_change():
     for array in calibrator.arrays().values():
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0.0
+
+
+def test_an_isotonic_calibrator_has_a_knot():
+    with pytest.raises(InvalidInputError, match="places must increase"):
+        Isotonic(np.array([]), np.array([]))
+    assert Isotonic(np.array([0.0]), np.array([0.3]))(np.array([-9.0, 9.0])).tolist() == [0.3, 0.3]
+
+
+@pytest.mark.parametrize("link", [None, Probit(0.5)])
+def test_cross_fits_are_of_the_link_of_the_model(link):
+    x, labels = drawn(60)
+    found = cross_fit_probabilities(x, labels, link=link, names=["identity"], random_state=0)
+    expected = (Logistic() if link is None else link).probability(x)
+    np.testing.assert_array_equal(found["identity"], expected)
 
 
 def test_identity_is_the_link():
