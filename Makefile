@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test pins pins-record test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-estimates bench-gammas bench-gpu bench-large bench-peers bench-search bench-scale bench-serve bench-theory bench-time bench-unobserved pictures reproduce compare docs wheel clean
+.PHONY: demo test test-lowest mutants pins pins-record test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-estimates bench-gammas bench-gpu bench-large bench-peers bench-search bench-scale bench-serve bench-theory bench-time bench-unobserved pictures reproduce compare docs wheel clean
 
 # One environment, installed again only when pyproject.toml changes. The stamp names what was installed.
 .venv/.created:
@@ -37,6 +37,20 @@ test-browser: .venv/.installed-browser  ## reports, and the manual if it is buil
 
 test-gpu: .venv/.installed-test,gpu  ## the backends of a GPU, on one (skipped, with the reason, where there is none)
 	$(BIN)/python -m pytest -m gpu tests/gpu
+
+test-lowest:  ## tests of data, model and command line with the lowest supported version of every dependency
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python .ci/lowest > .venv-lowest/constraints.txt
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv-lowest/constraints.txt --editable ".[test]"
+	OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/python -m pytest -n logical --dist worksteal tests/data tests/model tests/cli
+
+# The draw, and the parts whose mutants are drawn.
+MUTANTS ?= 40
+PARTS ?= metrics model/calibration.py
+
+mutants: .venv/.installed-test  ## small changes of the code that the tests of the same package must notice (MUTANTS=40, PARTS=folders or modules)
+	bash -o pipefail -c '$(BIN)/python -m benchmarks.mutants --draw $(MUTANTS) $(PARTS) | tee docs/measured/mutants.part' \
+	  && mv docs/measured/mutants.part docs/measured/mutants.md || { rm -f docs/measured/mutants.part; exit 1; }
 
 torture: .venv/.installed-test  ## the fuzzers in full: model files, tables, random problems, threads, forks, kills (minutes)
 	$(PYTEST) tests/torture --torture --timeout 900
@@ -148,4 +162,4 @@ wheel:  ## sdist and wheel, the same bytes twice, installed into clean environme
 	PYTHON="$(PYTHON)" .ci/wheel
 
 clean:
-	rm -rf .venv .venv-peers docs/_build docs/api docs/auto_examples docs/sg_execution_times.rst build dist .pytest_cache .mypy_cache .ruff_cache demo.png demo.html
+	rm -rf .venv .venv-lowest .venv-peers docs/_build docs/api docs/auto_examples docs/sg_execution_times.rst build dist .pytest_cache .mypy_cache .ruff_cache demo.png demo.html
