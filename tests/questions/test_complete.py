@@ -347,9 +347,9 @@ def test_a_parquet_file_of_too_many_column_chunks_is_refused(recommender, tmp_pa
 
 
 def test_mixed_ids_are_columns_of_a_file(tmp_path):
-    recommender = fit(drawn(), columns=[("a", 1), 2, *COLUMNS[2:]])
+    recommender = fit(drawn(), columns=["a 1", 2, *COLUMNS[2:]])
     recommender.complete().write(tmp_path / "full.parquet")
-    assert parquet.read_schema(tmp_path / "full.parquet").names[:3] == ["user", "('a', 1)", "2"]
+    assert parquet.read_schema(tmp_path / "full.parquet").names[:3] == ["user", "a 1", "2"]
 
 
 # The command

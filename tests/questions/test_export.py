@@ -79,10 +79,11 @@ def test_a_model_without_ids_has_positions(tmp_path):
 
 def test_ids_of_several_kinds_need_no_pickle(tmp_path):
     rows, columns = np.array([0, 0, 1]), np.array([0, 1, 1])
-    seen = Observations(rows, columns, [1, -1, 1], (2, 2), ["a", 7], [("x", 1), "y"])
+    seen = Observations(rows, columns, [1, -1, 1], (2, 2), ["a", 7], [2.5, "y"])
     of_model(seen).vectors().write(tmp_path / "f.npz")
     stored = np.load(tmp_path / "f.npz", allow_pickle=False)
     assert stored["row_ids"].tolist() == ["a", "7"]
+    assert stored["column_ids"].tolist() == ["2.5", "y"]
 
 
 @pytest.mark.parametrize(
