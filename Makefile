@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-lowest mutants pins pins-record test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-estimates bench-gammas bench-gpu bench-large bench-peers bench-search bench-scale bench-serve bench-theory bench-time bench-unobserved pictures reproduce compare docs wheel clean
+.PHONY: demo test test-lowest mutants pins pins-record test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-estimates bench-gammas bench-gpu bench-large bench-peers bench-search bench-scale bench-serve bench-tables bench-theory bench-time bench-unobserved pictures reproduce compare docs wheel clean
 
 # One environment, installed again only when pyproject.toml changes. The stamp names what was installed.
 .venv/.created:
@@ -78,6 +78,9 @@ measured = for name in $(if $(DATA),$(3)); do \
 
 bench-accuracy: .venv/.installed-test  ## what the defaults reach beside other software (DATA=folder with ml-100k, coat)
 	@$(call measured,accuracy,accuracy,ml-100k coat)
+
+bench-tables: .venv/.installed-test  ## log-loss of the defaults on six tables, and its range over seeds (DATA=folder with ml-100k, senate, ...)
+	@$(call measured,tables,tables,ml-100k senate polis-vtaiwan bitcoin-alpha benchmark-scores)
 
 bench-cold: .venv/.installed-test  ## new users and items, with and without features (DATA=folder with ml-100k)
 	@$(call measured,cold,cold,ml-100k)

@@ -126,12 +126,15 @@ def random_items() -> None:
 def drawn() -> None:
     """Print the relative error of experiment 2 of the paper; given the link alone."""
     link = Logistic(EXPERIMENT_2.link.scale)  # type: ignore[attr-defined]
-    errors, seconds, single = [], [], []
+    errors, calibrated, seconds, single = [], [], [], []
     for trial in TRIALS:
         data = simulate(EXPERIMENT_2, 0, trial)
         model, spent = timed_fit(data.observations, link=link, random_state=0)
-        X = model.complete("score")
-        errors.append(np.linalg.norm(X - data.M) / np.linalg.norm(data.M))
+        size = np.linalg.norm(data.M)
+        errors.append(np.linalg.norm(model.complete("score") - data.M) / size)
+        probability = model.complete().astype(np.float64)
+        X = (np.log(probability) - np.log1p(-probability)) / EXPERIMENT_2.link.scale  # type: ignore[attr-defined]
+        calibrated.append(np.linalg.norm(X - data.M) / size)
         seconds.append(spent)
         single.append(one_fit(model, data.observations))
     print_table(
@@ -144,6 +147,7 @@ def drawn() -> None:
                 mean(errors),
                 "best mixture by the paper's iteration .961 (Fig. 3), nuclear norm .936, posterior mean .916",
             ),
+            ("the same, f^-1 of the calibrated probability", "<= .932", mean(calibrated), ""),
             ("CPU seconds, search and fit", "", f"{np.mean(seconds):.2f}", ""),
             ("CPU seconds, one fit as chosen", "", f"{np.mean(single):.2f}", ""),
         ),
