@@ -85,12 +85,7 @@ REASONS: dict[tuple[str, str], str] = {
         "the difference before it is then infinite or NaN, and refused"
     ),
     ("if gain <= GAIN_TOLERANCE * max(1.0, abs(here)):", "2.0"): SPEED,
-    ("[second @ scores**2 + 1 / slope**2, mixed],", "(1 * slope ** 2)"): SPEED,
-    ("[second @ scores**2 + 1 / slope**2, mixed],", "(slope * 2)"): SPEED,
-    ("[mixed, second.sum() + 1 / unit**2],", "(second.sum() - 1 / unit ** 2)"): SPEED,
     ("second = w * np.maximum(by_label(curve.second, z), 0.0)", "1.0"): SPEED,
-    ("+ (line[1] / unit) ** 2 / 2", "3"): "the line search alone reads it; the gradient decides",
-    ("if line[0] <= 0.0:", "line[0] < 0.0"): "the logarithm of 0 gives the same infinite value",
     ("corner = np.concatenate([[True], changes]) | np.concatenate([changes, [True]])", "False"): (
         "the other end of a constant stretch stays, and the function is constant outside its knots"
     ),
