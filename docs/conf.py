@@ -50,6 +50,7 @@ autosummary_filename_map = {
         "metrics.entries.Reliability",
         "datasets.Coat",
         "propensity.Calibration",
+        "uncertainty.Beta",
         "uncertainty.Conformal",
         "uncertainty.Identity",
         "uncertainty.Isotonic",

@@ -233,7 +233,7 @@ def side_features(pins: Pins) -> None:
         of_array(A.T, (column_ids, row_ids)), row_features=columns, column_features=rows
     )
     pins.model("turned", turned)
-    searched = completion(gammas=(1, 0, 0), rank=2, l2_intercept=1.0, n_candidates=12)
+    searched = completion(gammas=(1, 0, 0), rank=2, l2_intercept=1.0, n_candidates=24)
     searched.fit(seen, row_features=rows, column_features=columns)
     pins.model("searched", searched)
     pins.search("search", searched.search_)
