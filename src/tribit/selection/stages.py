@@ -1,15 +1,16 @@
 """The stages of a search, from the simplest model to more complex ones, and the line searches that they use.
 
 1. Intercepts alone: how strongly to shrink them.
-2. Factors: a path of penalties, from the one at which factors vanish downwards.
-3. Implicit features: their penalties and that of the factors beside them. Unless they improve the score much, other
-   ranks without them.
-4. Side features, and a higher rank beside implicit features.
-5. Mixtures of the three risks, inside balls (:mod:`tribit.selection.mixtures`).
+2. Factors: a path of penalties, from the one at which factors vanish downwards, and the power of the number of entries
+   in them.
+3. Ranks: higher ones, the penalty of the intercepts beside them, and low ranks with smaller penalties.
+4. Implicit features: their penalties and that of the factors beside them.
+5. Side features, and a higher rank beside features.
+6. Mixtures of the three risks, inside balls (:mod:`tribit.selection.mixtures`).
 
-A more complex model must beat a simpler one on the validation set. Positive-only data have stages of their own
-(:mod:`tribit.selection.positive_only`). A path stops soon after the score has turned. The whole costs a few times a
-fit, not a grid of fits.
+All candidates may become members of a stack (:mod:`tribit.selection.stacking`). Positive-only data have stages of their
+own (:mod:`tribit.selection.positive_only`). A path stops soon after the score has turned. The whole costs a few times
+a fit, not a grid of fits.
 """
 
 from __future__ import annotations
