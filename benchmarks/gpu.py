@@ -215,6 +215,12 @@ def defaults(seen: Observations) -> None:
          each.n_iter) for each in found.candidates
     ]  # fmt: skip
     print_table("The search", ("family", "k", "score", "s", "iterations"), rows)
+    if found.stack is not None:
+        members = [
+            (each.settings.family, each.settings.rank, f"{weight:.2f}", f"{each.score:.4f}")
+            for each, weight in zip(found.stack.members, found.stack.weights, strict=True)
+        ]
+        print_table("Members of the stack", ("family", "k", "weight", "score alone"), members)
     print(
         f"\nSearch and fit: {taken:.0f} s, of it the search {found.seconds:.0f} s; {model.spec_}; held-out log-loss "
         f"{loss:.4f}"

@@ -5,8 +5,9 @@ import pytest
 
 from tribit import BinaryMatrixCompletion, Logistic, Observations, pu
 from tribit.backends.objective import Arithmetic, Objective
-from tribit.model.spec import ModelSpec
+from tribit.model.spec import CHOOSABLE, ModelSpec
 from tribit.selection.problem import make_problem
+from tribit.simulate import tables
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((90, 2)) @ RNG.standard_normal((2, 70)) + RNG.standard_normal(70)
@@ -62,6 +63,22 @@ def test_a_search_on_a_gpu_chooses_as_on_the_cpu():
         for device in ("cuda", "cpu")
     )
     assert there.search_.best.score == pytest.approx(here.search_.best.score, rel=0.01)
+
+
+def test_a_stack_on_a_gpu_is_the_weighted_mean_of_its_members_on_the_cpu():
+    seen = Observations.from_frame(
+        tables.ratings(random_state=3), row="user", column="item", value="stars", like_at=4
+    )
+    there = BinaryMatrixCompletion(random_state=0, device="cuda", n_jobs=1, tol=1e-7).fit(seen)
+    assert there.n_members_ > 1
+    cells = seen.row_ids[:60], seen.column_ids[:60]
+    x = np.zeros(60)
+    for member in there.fitted_.members:
+        settings = {name: getattr(member.spec, name) for name in CHOOSABLE}
+        alone = BinaryMatrixCompletion(search=False, n_jobs=1, tol=1e-7, random_state=0, **settings)
+        x += member.weight * alone.fit(seen).decision_function(*cells)
+    total = sum(member.weight for member in there.fitted_.members)
+    np.testing.assert_allclose(there.decision_function(*cells), x / total, atol=0.02)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

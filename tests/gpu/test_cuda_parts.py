@@ -40,9 +40,9 @@ def test_a_part_on_a_gpu_does_as_on_a_cpu(name):
     (value, in_P), in_Q = parts.gradient(there, P, Q, value=True)
     (expected, by_P), by_Q = parts.gradient(here, P, Q, value=True)
     close((value, in_P, in_Q), (expected, by_P, by_Q))
-    options = {"problem": PROBLEM, "tightness": 0.0, "value": True}
-    moved, after = parts.half_sweep(there, P, RowState(40).multipliers, Q, **options)
-    expected, left = parts.half_sweep(here, P, RowState(40).multipliers, Q, **options)
+    options = {"tightness": 0.0, "value": True}
+    moved, after = parts.half_sweep(there, P, RowState(40).multipliers, PROBLEM, Q, **options)
+    expected, left = parts.half_sweep(here, P, RowState(40).multipliers, PROBLEM, Q, **options)
     close((moved.P, moved.gain, after.multipliers), (expected.P, expected.gain, left.multipliers))
     for columns in ((0, 30), (8, 24)):
         block = Q[slice(*columns)]
