@@ -159,8 +159,8 @@ def _before_regression(spec: ModelSpec, own_rank: int, search: Search | None) ->
 
 
 def _record(fits: Fits, search: Search | None, dtype: str, *, interrupted: bool) -> FitRecord:
-    problem, result = fits.problems[0], fits.results[0]
-    objective = problem.objective.in_float64().value_on_new_sample(
+    result = fits.results[0]
+    objective = fits.objective.in_float64().value_on_new_sample(
         result.factors.astype(dtype).astype("float64")
     )
     return FitRecord(
@@ -169,7 +169,7 @@ def _record(fits: Fits, search: Search | None, dtype: str, *, interrupted: bool)
         stop_reason=INTERRUPTED if interrupted else result.stop_reason,
         objective=objective,
         history=tuple(result.history),
-        backend="sampled" if problem.objective.estimates else "exact",
+        backend="sampled" if fits.objective.estimates else "exact",
         found=search,
     )
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tribit.backends.objective import Objective
 from tribit.data.observations import Observations
 from tribit.errors import TribitWarning, parameter, warn, with_mentions
 from tribit.metrics.full_ranking import scores_among_unobserved
@@ -27,7 +28,7 @@ from tribit.model.fitted import LIKE, Fitted, Member
 from tribit.model.horizon import AtRisk, fit_horizon
 from tribit.model.links import as_link
 from tribit.model.spec import AUTO, ModelSpec
-from tribit.selection.problem import Problem, warm_start
+from tribit.selection.problem import warm_start
 from tribit.selection.record import Search
 from tribit.selection.significance import chosen_calibrator, one_sided
 from tribit.selection.space import calibrates
@@ -44,20 +45,23 @@ class Fits:
     ----------
     specs : tuple of ModelSpec
         The models, the chosen one first, with the ``rho`` and the radius that were used.
-    problems : tuple of Problem
-        The problem of each.
+    objective : Objective
+        The objective of the first member; the others, which hold every entry too, are not kept.
     results : tuple of SolverResult
         The result of each solver.
     found : tuple of Factors
         The unknowns of each, with the factors of a regression where the search has added one.
+    factors : tuple of Factors
+        The factors of the matrix of each, which features add to the unknowns.
     ended : str or None
         Why further fits were left out, if any were.
     """
 
     specs: tuple[ModelSpec, ...]
-    problems: tuple[Problem, ...]
+    objective: Objective
     results: tuple[SolverResult, ...]
     found: tuple[Factors, ...]
+    factors: tuple[Factors, ...]
     ended: str | None
 
     def members(
@@ -65,18 +69,18 @@ class Fits:
     ) -> tuple[Member, ...]:
         """Return the members of the fit, with the maps from features that further rows need."""
         rows, columns = map(mean_total, observations.totals)
-        parts = zip(self.specs, self.problems, self.results, self.found, weights, strict=True)
+        parts = zip(self.specs, self.results, self.found, self.factors, weights, strict=True)
         return tuple(
             Member(
                 spec,
                 unknowns.astype(dtype),
-                problem.factors(unknowns).astype(dtype),
+                factors.astype(dtype),
                 feature_maps(spec, observations, encoders),
                 result.factors.rank,
                 weight=weight,
                 mean_totals=(rows, columns),
             )
-            for spec, problem, result, unknowns, weight in parts
+            for spec, result, unknowns, factors, weight in parts
         )
 
 
@@ -97,7 +101,8 @@ def fit_members(
     left out of the mean; the first is kept in any case.
     """
     began = time.perf_counter()
-    done: list[tuple[ModelSpec, Problem, SolverResult]] = []
+    done: list[tuple[ModelSpec, SolverResult, Factors, Factors]] = []
+    first: Objective | None = None
     ended: str | None = None
     for spec, solver in zip(specs, solvers, strict=True):
         left: Any = stopping.max_time
@@ -124,16 +129,17 @@ def fit_members(
         if done and result.stop_reason in (INTERRUPTED, OUT_OF_TIME):
             ended = result.stop_reason
             break
-        done.append((replace(spec, rho=problem.rho, radius=problem.radius), problem, result))
+        first = objective if first is None else first
+        unknowns = with_chosen_regression(result.factors, observations, search)
+        used = replace(
+            spec, rho=problem.rho, radius=problem.radius, rank=max(spec.rank, unknowns.rank)
+        )
+        done.append((used, result, unknowns, problem.factors(unknowns)))
         if result.stop_reason in (INTERRUPTED, OUT_OF_TIME):
             break
-    models, problems, results = zip(*done, strict=True)
-    found = tuple(with_chosen_regression(each.factors, observations, search) for each in results)
-    models = tuple(
-        replace(spec, rank=max(spec.rank, unknowns.rank))
-        for spec, unknowns in zip(models, found, strict=True)
-    )
-    return Fits(models, problems, results, found, ended)
+    assert first is not None
+    models, results, found, factors = zip(*done, strict=True)
+    return Fits(models, first, results, found, factors, ended)
 
 
 def fit_calibrator(estimator: Any, search: Search | None, n_members: int) -> Calibrator | None:

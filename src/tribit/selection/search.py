@@ -314,16 +314,15 @@ class _Run:
 
     def _refine_on_all_folds(self) -> None:
         """Move the penalties of the best finalist of a small table, whose first folds were noisy."""
-        best, limited = self.finals.choice, self.common["most"] is not None
+        best, limited = self.finals.best, self.common["most"] is not None
         if best is None or limited or self.finals.labels.size > MAX_REFINED_ENTRIES:
             return
-        if (
-            best.settings.shares_unknowns
-        ):  # L-BFGS takes longer from a warm start than Newton's method
-            return
+        if best.settings.shares_unknowns:
+            return  # L-BFGS takes longer from a warm start than Newton's method
         lines = LineSearches(self.finals, self.space)
         best = lines.refine(best, "l2_intercept", INTERCEPT_STEP)
-        lines.refine(best, "l2", FACTOR_STEP)
+        if best.settings.rank:
+            lines.refine(best, "l2", FACTOR_STEP)
 
     def _finalists(self, results: list[Candidate]) -> list[Candidate]:
         """Return the best candidate, those that a stack on the first folds would take, and results of the stages."""
