@@ -58,12 +58,15 @@ def test_a_part_has_all_entries_of_random_rows_of_the_longer_side(labels, small)
     assert not np.array_equal(found.positions, others.positions)
 
 
-def test_a_part_has_a_share_of_the_entries_and_at_least_so_many(monkeypatch):
+def test_a_part_has_a_share_of_the_entries_within_bounds(monkeypatch):
     monkeypatch.setattr(module, "MIN_SUBSAMPLE_ENTRIES", 100)
     monkeypatch.setattr(module, "SUBSAMPLE_SHARE", 0.4)
     seen = observed(A)
     found = row_subsample(seen, BASE, draws()).observations.n_observed
     assert found == pytest.approx(0.4 * seen.n_observed, abs=20)
+    monkeypatch.setattr(module, "MAX_SUBSAMPLE_ENTRIES", 120)
+    found = row_subsample(seen, BASE, draws()).observations.n_observed
+    assert found == pytest.approx(120, abs=20)
     monkeypatch.setattr(module, "SUBSAMPLE_SHARE", 0.6)
     assert row_subsample(seen, BASE, draws()) is None
 

@@ -40,6 +40,8 @@ from tribit.selection.trials import Options, Trials, fit_from
 #: million entries, five seeds) a search on such a subsample, with penalties compared on the full data afterwards, took
 #: half to two thirds of the time of a search on all, and its test log-loss was larger by .0001 to .0004.
 SUBSAMPLE_SHARE, MIN_SUBSAMPLE_ENTRIES = 0.15, 300_000
+#: Most entries of a subsample: the comparison of candidates needs no more, whatever the size of the table.
+MAX_SUBSAMPLE_ENTRIES = 3_000_000
 #: Least number of entries of a table, in multiples of the subsample: with fewer a subsample saves little.
 MIN_SIZE_RATIO = 2.0
 
@@ -150,7 +152,8 @@ def row_subsample(
     """
     if observations.is_remote or isinstance(base.rho, Missingness):
         return None
-    wanted = max(MIN_SUBSAMPLE_ENTRIES, int(SUBSAMPLE_SHARE * observations.n_observed))
+    share = min(int(SUBSAMPLE_SHARE * observations.n_observed), MAX_SUBSAMPLE_ENTRIES)
+    wanted = max(MIN_SUBSAMPLE_ENTRIES, share)
     if observations.n_observed < MIN_SIZE_RATIO * wanted or single_label(observations):
         return None
     axis = int(observations.shape[0] < observations.shape[1])
