@@ -64,11 +64,11 @@ def test_a_part_has_a_share_of_the_entries_within_bounds(monkeypatch):
     seen = observed(A)
     found = row_subsample(seen, BASE, draws()).observations.n_observed
     assert found == pytest.approx(0.4 * seen.n_observed, abs=20)
+    monkeypatch.setattr(module, "SUBSAMPLE_SHARE", 0.6)
+    assert row_subsample(seen, BASE, draws()) is None
     monkeypatch.setattr(module, "MAX_SUBSAMPLE_ENTRIES", 120)
     found = row_subsample(seen, BASE, draws()).observations.n_observed
     assert found == pytest.approx(120, abs=20)
-    monkeypatch.setattr(module, "SUBSAMPLE_SHARE", 0.6)
-    assert row_subsample(seen, BASE, draws()) is None
 
 
 def test_small_tables_one_label_and_models_of_the_mask_are_searched_as_they_are(small):
