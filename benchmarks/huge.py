@@ -3,9 +3,12 @@
 A table of the shape of the Netflix prize (480,189 x 17,770) is simulated with self-selected entries
 (:func:`benchmarks.data.exposed`, in blocks) and written as parquet. ``tribit fit`` and the top-10 lists of all rows
 (``tribit recommend``) then run in processes of their own. The table is kept in FOLDER, for another run. There is no
-ranker: with so many columns it solves a regression for each row.
+ranker: with so many columns it solves a regression for each row. ``python -m benchmarks.huge FOLDER cluster`` fits
+factors of given hyperparameters there and on a dask cluster of two workers with 6 GB each.
 """
 
+import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -89,6 +92,96 @@ def run(command: list[str]) -> tuple[float, float, float, str]:
     return seconds, float(processor), float(peak) / 2**20, done.stdout
 
 
+#: One fit, on one machine and on a cluster.
+FIXED = {"rank": 10, "l2": 20.0, "l2_intercept": 10.0, "implicit_features": False, "gammas": (1, 0, 0),
+         "search": False, "tol": 1e-3, "random_state": 0}  # fmt: skip
+N_WORKERS, WORKER_MEMORY = 2, "6GB"
+
+
+def split(table: Path, folder: Path) -> None:
+    """Write each block of rows as a file of its own, which a worker reads."""
+    folder.mkdir(exist_ok=True)
+    with pq.ParquetFile(table) as file:
+        for number in range(file.num_row_groups):
+            pq.write_table(file.read_row_group(number), folder / f"{number:03}.parquet")
+
+
+def fit_here(table: Path) -> None:
+    """Fit on this machine, and print objective and iterations."""
+    from tribit import BinaryMatrixCompletion
+    from tribit.data.reading import observations_from_file
+
+    seen = observations_from_file(table, row="user", column="item", value="label")
+    report(BinaryMatrixCompletion(**FIXED).fit(seen))
+
+
+def fit_on_workers(table: Path) -> None:
+    """Fit on a cluster of two processes, and print objective and iterations."""
+    from distributed import Client, LocalCluster
+
+    from tribit import BinaryMatrixCompletion
+    from tribit.cluster import from_parquet
+
+    workers = {"n_workers": N_WORKERS, "threads_per_worker": 1, "memory_limit": WORKER_MEMORY}
+    parts = table.with_suffix(".parts")
+    with LocalCluster(**workers, dashboard_address=None) as cluster, Client(cluster) as client:
+        seen = from_parquet(parts, client, row="user", column="item", value="label")
+        report(BinaryMatrixCompletion(**FIXED).fit(seen, client=client))
+
+
+def report(model: object) -> None:
+    """Print what both fits are compared by."""
+    print(
+        "FIT", model.objective_, model.n_iter_, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    )
+
+
+def compare(folder: Path) -> None:
+    """Print a row for each place of the fit."""
+    table = folder / "big.parquet"
+    if not table.exists():
+        write(table)
+    if not table.with_suffix(".parts").exists():
+        split(table, table.with_suffix(".parts"))
+    rows, objectives = [], []
+    for name, function in (("one machine", "fit_here"), ("two workers", "fit_on_workers")):
+        code = (
+            "from pathlib import Path\nfrom benchmarks import huge\n"
+            f"if __name__ == '__main__':\n    huge.{function}(Path({str(table)!r}))\n"
+        )
+        began = time.perf_counter()
+        with tempfile.NamedTemporaryFile(
+            "w", suffix=".py"
+        ) as script:  # workers are spawned from a file
+            script.write(code)
+            script.flush()
+            done = subprocess.run(
+                [sys.executable, script.name], capture_output=True, text=True, check=False,
+                env=os.environ | {"PYTHONPATH": "."},
+            )  # fmt: skip
+        seconds = time.perf_counter() - began
+        if done.returncode:
+            raise SystemExit(f"{name} failed:\n{done.stderr[-3000:]}")
+        objective, n_iter, peak = done.stdout.rsplit("FIT", 1)[-1].split()
+        objectives.append(float(objective))
+        rows.append(
+            (name, f"{seconds / 60:.1f} min", f"{float(peak) / 2**20:.1f} GB", n_iter, objective)
+        )
+        print(*rows[-1], sep="  ", file=sys.stderr, flush=True)
+    print_table(
+        f"One fit of rank {FIXED['rank']} on one machine, and on {N_WORKERS} workers of {WORKER_MEMORY} each",
+        (
+            "place",
+            "wall clock, with reading",
+            "peak memory of this process",
+            "iterations",
+            "objective",
+        ),
+        rows,
+    )
+    print(f"\nRelative difference of the objectives: {abs(objectives[1] / objectives[0] - 1):.1e}.")
+
+
 def main(folder: Path) -> None:
     """Print a row for each command."""
     table, model, lists = (folder / name for name in ("big.parquet", "big.tribit", "lists.parquet"))
@@ -120,7 +213,9 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if sys.argv[2:] == ["cluster"]:
+        compare(Path(sys.argv[1]))
+    elif len(sys.argv) > 1:
         main(Path(sys.argv[1]))
     else:
         with tempfile.TemporaryDirectory() as made:

@@ -40,7 +40,7 @@ def reproduce(
     trials: Annotated[
         int | None,
         typer.Option(
-            help="Simulations or splits [10; 2 with --quick; 4 of fig4 and table1 if solved].",
+            help="Simulations or splits [10; 2 with --quick].",
             show_default=False,
         ),
     ] = None,

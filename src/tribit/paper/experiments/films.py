@@ -58,8 +58,6 @@ OVERALL = "all"
 #: Factors by which alpha and the step grow beyond their grids while the largest is the best, and the most of each.
 ALPHA_FACTOR, MAX_ALPHA = 2.0, 64.0
 STEP_FACTOR, MAX_LONG_STEP = 10**0.5, 1.0
-#: Splits of the slower solver.
-SOLVED_SPLITS = 4
 
 
 @dataclass(frozen=True)
@@ -206,8 +204,6 @@ def films_study(
     settings: Settings, mixtures: Sequence[Mixture], data: Path | None, *, along_t: bool = False
 ) -> Study:
     """Return the tasks of Fig. 4 and Table 1, which share every fit; along t, those of mixtures with alpha = 1."""
-    solved = settings.protocol == "solved" and not settings.quick
-    settings = replace(settings, trials=settings.trials or SOLVED_SPLITS) if solved else settings
     ratings = movielens100k(data)
     load_split(data, settings.seed)  # refuses too few ratings here, not in a worker
     trials = range(settings.n_trials)

@@ -37,8 +37,7 @@ class Settings:
     Parameters
     ----------
     trials : int or None
-        Simulated tables, or splits of the ratings; 10 as in the paper, 2 when ``quick``. Fig. 4 and Table 1 have 4 when
-        ``solved``.
+        Simulated tables, or splits of the ratings; 10 as in the paper, 2 when ``quick``.
     seed : int
         Seed of the first trial.
     protocol : {"paper", "solved", "tuned"}
