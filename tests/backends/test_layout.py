@@ -10,7 +10,13 @@ from tribit import Arithmetic, Logistic, Objective, Observations, backends, pn, 
 from tribit.backends import layout as module
 from tribit.backends import tiles
 from tribit.backends.base import GramCache
-from tribit.backends.layout import RowLayout, layouts, share_layouts, stable_order
+from tribit.backends.layout import (
+    RowLayout,
+    forget_layouts,
+    layouts,
+    share_layouts,
+    stable_order,
+)
 from tribit.backends.tiles import BoundedCurvature, TileLayout
 from tribit.model.factors import Factors
 
@@ -29,6 +35,10 @@ def test_layouts_are_shared_only_where_that_was_asked_for(kind):
     share_layouts(seen)
     assert layouts(kind, seen) is first
     assert layouts(KINDS[1 - KINDS.index(kind)], seen)[0] is not first[0]
+    forget_layouts(seen)
+    again = layouts(kind, seen)
+    assert again is not first
+    assert layouts(kind, seen) is again
 
 
 def test_layouts_go_with_their_observations():

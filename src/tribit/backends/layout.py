@@ -55,6 +55,12 @@ def sharing_layouts(observations: Observations) -> Iterator[None]:
             _shared.pop(observations, None)
 
 
+def forget_layouts(observations: Observations) -> None:
+    """Free the values derived from these observations; further fits derive them again."""
+    if observations in _shared:
+        _shared[observations] = {}
+
+
 def make_once(observations: Observations, key: Hashable, make: Callable[[], Made]) -> Made:
     """Return ``make()``, a value derived from the observations; called once where these are shared."""
     known = _shared.get(observations)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tribit.backends.layout import forget_layouts
 from tribit.data.features import SideFeatures
 from tribit.data.observations import Observations
 from tribit.errors import warn
@@ -433,6 +434,8 @@ class _SubsampleRun(_Run):
         if best is not None:
             most = self.common["most"]
             left = None if most is None else most - len(self.trials.candidates)
+            # Beside those of the folds they would be the peak of memory. The refit sorts the entries again.
+            forget_layouts(self.observations)
             folds = self.subsample.full_folds(self.observations, self.folds)
             self.full = FullDataTrials(folds, self.all_options, **(self.common | {"most": left}))
             search_full_data_penalty(LineSearches(self.full, self.space), best)
