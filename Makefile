@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-lowest mutants pins pins-record test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-estimates bench-gammas bench-gpu bench-large bench-peers bench-search bench-scale bench-serve bench-tables bench-theory bench-time bench-unobserved pictures reproduce compare docs wheel clean
+.PHONY: demo test test-lowest mutants pins pins-record test-slow test-browser test-gpu torture lint format bench bench-accuracy bench-cluster bench-cold bench-estimates bench-gammas bench-gpu bench-huge bench-large bench-peers bench-search bench-scale bench-serve bench-tables bench-theory bench-time bench-unobserved pictures reproduce compare docs wheel clean
 
 # One environment, installed again only when pyproject.toml changes. The stamp names what was installed.
 .venv/.created:
@@ -109,6 +109,10 @@ bench-scale: .venv/.installed-test  ## seconds and memory of each stage over the
 bench-large: .venv/.installed-test  ## the shape of MovieLens-20M on the CPU: sweeps, search and fit (minutes on two cores)
 	bash -o pipefail -c '$(BIN)/python -m benchmarks.large | tee docs/measured/large.part' \
 	  && mv docs/measured/large.part docs/measured/large.md || { rm -f docs/measured/large.part; exit 1; }
+
+bench-huge: .venv/.installed-test  ## 480,189 x 17,770 with a hundred million entries: search, fit and lists (16 GB; half an hour or more on two cores)
+	bash -o pipefail -c '$(BIN)/python -m benchmarks.huge $(FOLDER) | tee docs/measured/huge.part' \
+	  && mv docs/measured/huge.part docs/measured/huge.md || { rm -f docs/measured/huge.part; exit 1; }
 
 bench-cluster: .venv/.installed-test  ## costs of a partition and of tasks, and what they add up to on a cluster
 	bash -o pipefail -c '$(BIN)/python -m benchmarks.cluster | tee docs/measured/cluster.part' \
