@@ -12,15 +12,19 @@ import numpy as np
 from tribit.paper.experiments.journal import processor
 
 
-def median_seconds(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+def median_seconds(
+    runs: dict[str, Callable[[], object]],
+    repeats: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, float]:
     """Return the median seconds of each run; they take turns, after one round to warm up."""
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(repeats + 1):
         for name, run in runs.items():
-            began = time.perf_counter()
+            began = clock()
             run()
             if turn:
-                seconds[name].append(time.perf_counter() - began)
+                seconds[name].append(clock() - began)
     return {name: statistics.median(taken) for name, taken in seconds.items()}
 
 

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from tribit import InvalidInputError
 from tribit.model import binary_matrices, ease
 from tribit.model.binary_matrices import (
+    BinaryRows,
     conjugate_gradients,
     gram,
     probed_diagonal,
@@ -31,17 +32,35 @@ def dense_inverse(F, l2):
     return np.linalg.inv(F.T @ F + l2 * np.eye(F.shape[1]))
 
 
-@pytest.mark.parametrize("pair_cost", [0, 10**9])
+@pytest.mark.parametrize(("pair_cost", "n_dense"), [(0, 0), (10, 7), (10**9, 22)])
 @pytest.mark.parametrize("rows", [3, 25, 10**6])
-def test_counts_are_exact_sparse_or_dense_and_by_blocks(monkeypatch, pair_cost, rows):
+def test_counts_are_exact_sparse_or_dense_and_by_blocks(monkeypatch, pair_cost, n_dense, rows):
+    of_dense, widths = binary_matrices._dense_gram, []
+    monkeypatch.setattr(
+        binary_matrices, "_dense_gram", lambda F: widths.append(F.shape[1]) or of_dense(F)
+    )
     monkeypatch.setattr(binary_matrices, "PAIR_COST", pair_cost)
     monkeypatch.setattr(binary_matrices, "DENSE_ROWS", rows)
+    monkeypatch.setattr(binary_matrices, "SPARSE_COLUMNS", 4)
     monkeypatch.setattr(binary_matrices, "MIRROR_BLOCK", 5)
     F = mask()
     found = gram(F)
     assert found.dtype == np.float64
     assert found.flags.c_contiguous
     assert np.array_equal(found, F.toarray().T @ F.toarray())
+    assert sum(widths) == n_dense
+
+
+def test_sums_of_rows_have_the_same_bits_by_slabs(monkeypatch):
+    F = BinaryRows.of(mask())
+    table = np.random.default_rng(0).normal(size=(23, 19))
+    monkeypatch.setattr(binary_matrices, "MIN_ADDED_PER_COPIED", 10**6)
+    whole = F.times(table)
+    np.testing.assert_allclose(whole, F.dense() @ table, rtol=1e-12, atol=1e-12)
+    monkeypatch.setattr(binary_matrices, "MIN_ADDED_PER_COPIED", 0)
+    monkeypatch.setattr(binary_matrices, "SLAB", 5)
+    assert np.array_equal(F.times(table), whole)
+    assert np.array_equal(F.part(3, 4).times(table), whole[3:4])
 
 
 def test_more_rows_than_single_precision_counts_are_summed_in_double(monkeypatch):

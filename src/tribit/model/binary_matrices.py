@@ -32,6 +32,10 @@ Vector = NDArray[np.float64]
 #: SciPy, at 50 microseconds, is faster for more (measured with 1,682 columns).
 MAX_ROWS_ADDED_IN_PYTHON = 128
 
+#: Columns of a matrix whose rows are added at once: so many of 4,000 rows fit a core's cache, and sums take half the
+#: time. Copies of them pay where each row is added so often, on average.
+SLAB, MIN_ADDED_PER_COPIED = 64, 4
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BinaryRows:
@@ -91,7 +95,14 @@ class BinaryRows:
             return total
         ones = np.ones(self.columns.size)
         ends = np.searchsorted(self.rows, np.arange(self.shape[0] + 1))
-        return np.asarray(sp.csr_array((ones, self.columns, ends), shape=self.shape) @ matrix)
+        rows = sp.csr_array((ones, self.columns, ends), shape=self.shape)
+        if self.columns.size < MIN_ADDED_PER_COPIED * matrix.shape[0]:
+            return np.asarray(rows @ matrix)
+        found = np.empty((self.shape[0], matrix.shape[1]))
+        for start in range(0, matrix.shape[1], SLAB):
+            inside = slice(start, start + SLAB)
+            found[:, inside] = rows @ np.ascontiguousarray(matrix[:, inside])
+        return found
 
 
 #: Residual relative to the right-hand side at which the iterations stop, usually after 30 to 50. Scores then agree with
@@ -105,24 +116,47 @@ PROBES, PROBE_TOLERANCE = 64, 1e-4
 #: Right-hand sides solved together: the time for each falls until about 8, and memory grows.
 RIGHT_HAND_SIDES = 16
 #: Cost of one pair of observations of a row, in multiplications of dense matrices: measured on MovieLens-100k and on 1M
-#: simulated entries. Rows of a dense product at once, and most rows whose counts are exact in single precision.
-PAIR_COST, DENSE_ROWS, EXACT_COUNTS = 400, 1024, 2**24
+#: simulated entries. Rows of a dense product and columns of a sparse one at once, and most rows whose counts are exact
+#: in single precision.
+PAIR_COST, DENSE_ROWS, SPARSE_COLUMNS, EXACT_COUNTS = 400, 1024, 256, 2**24
 #: Columns that are mirrored at once: a square block of them fits a core's cache.
 MIRROR_BLOCK = 256
 
 
 def gram(F: sp.csr_array) -> Vector:
-    """Return the dense ``F'F`` of a 0/1 matrix: counts, whose bits do not depend on the order of summation."""
+    """Return the dense ``F'F`` of a 0/1 matrix: counts, whose bits do not depend on the order of summation.
+
+    Products of the columns with most observations are dense, and all others sparse.
+    """
     n_rows, n = F.shape
-    pairs = float(np.sum(np.diff(F.indptr).astype(np.float64) ** 2))
-    if n_rows > EXACT_COUNTS or PAIR_COST * pairs < float(n_rows) * n * n:
-        return np.asarray((F.T @ F).toarray(), dtype=np.float64, order="C")
+    is_exact = n_rows <= EXACT_COUNTS
+    # Sparse products take as many pairs for a column as its rows have observations.
+    pairs = np.asarray(F.T @ np.diff(F.indptr).astype(np.float64))
+    order = np.argsort(-pairs, kind="stable")
+    cost = PAIR_COST * np.append(np.cumsum(pairs[order[::-1]])[::-1], 0.0)
+    cost += float(n_rows) * np.arange(n + 1.0) ** 2
+    n_dense = int(np.argmin(cost)) if is_exact else 0
+    ones = F.astype(np.float32) if is_exact else F
+    dense, rare = np.sort(order[:n_dense]), np.sort(order[n_dense:])
+    found = np.empty((n, n))
+    by_column = sp.csr_array(ones.T)
+    for start in range(0, rare.size, SPARSE_COLUMNS):
+        part = rare[start : start + SPARSE_COLUMNS]
+        found[part] = (by_column[part] @ ones).toarray()
+    if n_dense:
+        found[np.ix_(dense, rare)] = found[np.ix_(rare, dense)].T
+        found[np.ix_(dense, dense)] = _dense_gram(sp.csr_array(ones[:, dense]))
+    return found
+
+
+def _dense_gram(F: sp.csr_array) -> NDArray[np.float32]:
+    """Return ``F'F`` by dense products in single precision."""
+    n_rows, n = F.shape
     lower = np.zeros((n, n), dtype=np.float32, order="F")
-    single = F.astype(np.float32)
     for start in range(0, n_rows, DENSE_ROWS):
-        part = single[start : start + DENSE_ROWS].toarray()
+        part = F[start : start + DENSE_ROWS].toarray()
         lower = blas.ssyrk(1.0, part.T, beta=1.0, c=lower, lower=1, overwrite_c=1)
-    return _mirror_upper(lower.T.astype(np.float64, order="C"))
+    return _mirror_upper(lower.T)
 
 
 def ridge_inverse(gram: Vector, l2: float) -> Vector:
@@ -185,7 +219,7 @@ def _dots(A: Vector, B: Vector) -> Vector:
     return np.asarray(np.einsum("ij,ij->j", A, B))
 
 
-def _mirror_upper(upper: Vector) -> Vector:
+def _mirror_upper(upper: NDArray[Any]) -> NDArray[Any]:
     """Copy the upper triangle of a matrix to the lower one in place, and return it."""
     for start in range(0, len(upper), MIRROR_BLOCK):
         stop = start + MIRROR_BLOCK

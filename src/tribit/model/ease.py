@@ -67,8 +67,9 @@ ROW_COST = 600
 MIN_POWER, FIRST_POWER, MAX_POWER = -6, 3, 16
 #: Number of columns on which ``l2`` is chosen, those with most observations. It is smaller for them, by this power of
 #: their share of all observations: l2 of the 512 to 1536 first columns times ``share ** -1.2`` is within 8% of that of
-#: all columns, for likes and for the mask, on MovieLens-100k and on 1M simulated entries with 3,706 columns.
-CHOICE_COLUMNS, SHARE_POWER = 1536, 1.2
+#: all columns, for likes and for the mask, on MovieLens-100k and on 1M simulated entries with 3,706 columns. With 1536
+#: columns in the place of 1024 the NDCG of MovieLens-100k differs by less than .0002 (mean of splits 10 to 14).
+CHOICE_COLUMNS, SHARE_POWER = 1024, 1.2
 
 
 class Algebra:
