@@ -36,6 +36,8 @@ TESTS = {
     "selection/folds.py": "tests/selection/test_folds.py tests/selection/test_selection_trials.py",
     "solvers/lbfgs.py": "tests/solvers/test_lbfgs.py",
     "solvers/loop.py": "tests/solvers/test_loop.py tests/solvers/test_stages.py",
+    "uncertainty/label_sets.py": "tests/uncertainty/test_label_sets.py",
+    "uncertainty/list_intervals.py": "tests/uncertainty/test_list_intervals.py",
 }
 #: Packages that the tests import, loaded once: each mutant's process begins as a copy of this one.
 IMPORTED = ("numpy", "scipy.optimize", "scipy.sparse", "scipy.special", "scipy.stats", "sklearn")
