@@ -28,6 +28,8 @@ def entries(n_likes, n_dislikes=0, seed=0):
 
 def held_out_numbers(seen):
     folds = make_folds(seen, None, np.random.default_rng(0))
+    # Penalties scale in a row subsample alone.
+    assert {fold.penalty_share for fold in folds} == {1.0}
     return [fold.held_out.n_observed for fold in folds], [
         min(fold.held_out.n_likes, fold.held_out.n_dislikes) for fold in folds
     ]

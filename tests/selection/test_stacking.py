@@ -232,6 +232,13 @@ def test_the_same_scores_again_or_worse_ones_are_not_added():
     assert len(select_members(tried, labels, np.ones(labels.size), Logistic(), most=5)) == 1
 
 
+def test_candidates_whose_weight_would_be_negative_do_not_crowd_out_the_best():
+    x, labels = noisy(members=6, noise=np.array([[1.0]] * 5 + [[1.8]]))
+    tried = np.vstack([x[0], -x[1:5], x[5]])
+    chosen = select_members(tried, labels, np.ones(labels.size), Logistic(), most=3, first=0)
+    assert chosen == [0, 5]
+
+
 def test_each_addition_fits_the_three_candidates_with_the_largest_predicted_gains(monkeypatch):
     x, labels = noisy(members=7)
     sizes = []

@@ -109,10 +109,11 @@ def test_max_time_ends_the_iterations(clock, max_time, n):
 
 @pytest.mark.parametrize(("seconds", "n"), [(2.5, 1), (None, 3)])
 def test_the_time_of_earlier_iterations_counts(clock, seconds, n):
-    earlier = [Iteration(1, 99.0, 1.0, 70.0), Iteration(2, 98.0, 1.0, seconds)]
+    earlier = [Iteration(i + 1, 99.0 - i, 1.0, 70.0) for i in range(3)]
+    earlier.append(Iteration(4, 95.0, 1.0, seconds))
     result = scripted(geometric(20, 0.9), max_time=3.0, earlier=earlier)
-    assert result.n_iter == 2 + n
-    assert [each.seconds for each in result.history[2:]] == [
+    assert result.n_iter == 4 + n
+    assert [each.seconds for each in result.history[4:]] == [
         (seconds or 0.0) + 1.0 + i for i in range(n)
     ]
 

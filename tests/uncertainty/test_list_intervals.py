@@ -96,6 +96,7 @@ def test_lists_have_normal_intervals_of_the_score(monkeypatch, options, level, a
     assert found.positions is LISTS.positions
 
 
+@pytest.mark.filterwarnings("ignore:.*the PN risk has no minimum")
 @pytest.mark.parametrize(
     "options",
     [
