@@ -67,6 +67,7 @@ OPERATIONS = {
 #: Fields of a node that no run reads, or that say only how a value is shown.
 UNREAD = {"annotation", "returns", "decorator_list", "type_comment"}
 SPEED = "only the number of steps changes"
+START = "a convex function has the same minimum from every start"
 ROUNDING = "the two are equal in rounding alone"
 SIGN = "a label is 1 or -1"
 BLOCK = "only the size of blocks changes"
@@ -108,9 +109,9 @@ REASONS: dict[tuple[str, str], str] = {
         "found < loss + 0.0001 * length * float(gradient @ step)",
     ): ROUNDING,
     ("if before - loss < TOLERANCE:", "before - loss <= TOLERANCE"): ROUNDING,
-    ("unknowns = np.append(np.full(m, 1.0 / m) if start is None else start, 0.0)", "2.0"): (
-        "a convex function has the same minimum from every start"
-    ),
+    ("unknowns = np.append(np.full(m, 1.0 / m) if start is None else start, 0.0)", "2.0"): START,
+    ("start = np.append(found.weights, 0.0)", "1.0"): START,
+    ("if found <= loss + 1e-4 * length * float(gradient @ step):", "0.0002"): SPEED,
     (
         "parts.append(np.where(self.labels > 0, function(z, 1), function(z, -1)) * self.weights)",
         "self.labels >= 0",
