@@ -3,10 +3,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from scipy.special import log_ndtr, ndtr
+from scipy.stats import norm
 
 from reference import ALL_LINKS, REGISTERED_LINKS, CloglogLink, differences, link_id, links_of
 from tribit.errors import InvalidInputError, InvalidTypeError
-from tribit.model.links import LINKS, Link, Logistic, Probit, as_link
+from tribit.model.links import LINKS, Link, Logistic, Probit, as_link, draw_labels, hazards
 
 PROBABILITIES = [1e-12, 1e-3, 0.2, 0.5, 0.9, 1 - 1e-6]
 
@@ -158,6 +159,19 @@ def test_probit_in_the_tail_is_the_continued_fraction(sigma, y):
     np.testing.assert_allclose(link.second(x, y), hazard * beyond / sigma**2, rtol=1e-9)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_hazards_are_densities_over_probabilities(dtype):
+    z = np.concatenate([np.linspace(-12.0, 12.0, 97), [-300.0, -40.0, 40.0, 300.0]]).astype(dtype)
+    near, far = hazards(z)
+    assert near.dtype == far.dtype == dtype
+    exact = z.astype(np.float64)
+    log_density = norm.logpdf(exact)
+    rtol = 1e-10 if dtype == np.float64 else 1e-5  # log densities of 45,000 cancel
+    for found, side in ((near, exact), (far, -exact)):
+        expected = np.exp(log_density - log_ndtr(side))
+        np.testing.assert_allclose(found, expected, rtol=rtol, atol=np.finfo(dtype).tiny)
+
+
 @pytest.mark.parametrize("sigma", [0.1, 1.0, 3.0])
 def test_probit_is_the_normal_distribution(sigma):
     x = np.linspace(-8, 8, 161) * sigma
@@ -256,6 +270,38 @@ def test_level_inverts_probability(link, probability):
 def test_level_asks_for_a_probability_between_0_and_1(kind, probability):
     with pytest.raises(InvalidInputError, match=r"No x has the probability .*: pass one above 0"):
         kind().level(probability)
+
+
+# Labels
+
+
+class FixedDraws:
+    """Draws of a generator that are all one number."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def random(self, shape):
+        return np.full(shape, self.number)
+
+
+@each_registered
+def test_labels_are_likes_as_often_as_the_link_says(link):
+    x = np.repeat(bulk(link)[::8], 20_000).reshape(-1, 100)
+    found = draw_labels(x, link, np.random.default_rng(0))
+    assert found.dtype == np.int8
+    assert found.shape == x.shape
+    assert set(np.unique(found)) == {-1, 1}
+    likes = np.mean(found.reshape(-1, 20_000) > 0, axis=1)
+    np.testing.assert_allclose(likes, link.probability(bulk(link)[::8]), atol=0.015)
+
+
+@each_registered
+def test_an_impossible_label_is_never_drawn(link):
+    x = np.array([-1e5, 1e5]) * unit(link)
+    assert link.probability(x).tolist() == [0.0, 1.0]
+    for number in (0.0, 0.5, np.nextafter(1.0, 0.0)):
+        assert draw_labels(x, link, FixedDraws(number)).tolist() == [-1, 1]
 
 
 # Names and errors

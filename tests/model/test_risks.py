@@ -32,6 +32,7 @@ from tribit.model.risks import (
     pnu,
     pu,
     punu,
+    t_max,
     tri,
 )
 
@@ -448,3 +449,31 @@ def test_a_model_has_no_one_table():
 
 def test_all_registered_links_are_simulated():
     assert {type(link) for link in REGISTERED_LINKS} == set(LINKS.values())
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.4, 1.5])
+@pytest.mark.parametrize(
+    ("rho", "g"), [(0.95, 1.0), (0.95, 0.0), (0.9, 0.5), (0.7, 0.2), (0.2, 0.5)]
+)
+def test_t_max_is_the_last_t_at_which_every_entry_is_convex(rho, g, alpha):
+    link = Probit(0.7)
+    x = np.linspace(-alpha, alpha, 4001)
+    like, dislike = link.second(x, 1), link.second(x, -1)
+
+    def convex(t):
+        of_likes = (1 - t * g * rho) * like - t * (1 - g) * rho * dislike
+        of_dislikes = (1 - t * (1 - g) * rho) * dislike - t * g * rho * like
+        return of_likes.min() >= 0 and of_dislikes.min() >= 0
+
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if convex(middle) else (low, middle)
+    assert t_max(rho, g, alpha, link) == pytest.approx(1.0 if convex(1.0) else low, rel=1e-9)
+    assert t_max(rho, g, alpha, "logistic") == t_max(0.0, g, alpha, link) == 1.0
+
+
+@pytest.mark.parametrize("noise", [0.1, None, (0.1, 0.1), LabelNoise(np.array([0.1, 0.2]), 0.0)])
+def test_noise_is_one_rate_for_each_sign(noise):
+    with pytest.raises(InvalidTypeError, match="noise must be a LabelNoise with one rate"):
+        Risk(1.0, 0.0, 0.0, noise=noise)

@@ -23,6 +23,7 @@ from tribit.model.spec import ModelSpec
 from tribit.selection import folds as folds_module
 from tribit.selection import refit as refit_module
 from tribit.selection import search as search_module
+from tribit.selection import stacking as stacking_module
 from tribit.selection import trials as trials_module
 from tribit.selection.folds import make_folds
 from tribit.selection.record import DONE, Candidate, Stack
@@ -152,6 +153,15 @@ def test_scores_without_curvature_have_finite_weights(x):
     assert select_members(x, labels, np.ones(60), Logistic(), most=2)
 
 
+@pytest.mark.parametrize("size", [20.0, 40.0, 400.0])
+def test_where_no_entry_is_uncertain_the_weights_are_still_the_minimum(size):
+    """One score for all entries: the best probability is the share of likes, however certain the start is."""
+    labels = np.repeat([1, -1], [900, 100])
+    found = fit_weights(np.full((1, 1000), size), labels, np.ones(1000), Logistic())
+    assert found.loss == pytest.approx(-0.9 * np.log(0.9) - 0.1 * np.log(0.1), rel=1e-9)
+    assert found.weights[0] * size + found.offset == pytest.approx(np.log(9.0), abs=1e-4)
+
+
 # The members
 
 
@@ -220,6 +230,27 @@ def test_the_same_scores_again_or_worse_ones_are_not_added():
     x, labels = noisy(members=1)
     tried = np.vstack([x, x, -x, 0.0 * x, 2.0 * x])
     assert len(select_members(tried, labels, np.ones(labels.size), Logistic(), most=5)) == 1
+
+
+def test_candidates_whose_weight_would_be_negative_do_not_crowd_out_the_best():
+    x, labels = noisy(members=6, noise=np.array([[1.0]] * 5 + [[1.8]]))
+    tried = np.vstack([x[0], -x[1:5], x[5]])
+    chosen = select_members(tried, labels, np.ones(labels.size), Logistic(), most=3, first=0)
+    assert chosen == [0, 5]
+
+
+def test_each_addition_fits_the_three_candidates_with_the_largest_predicted_gains(monkeypatch):
+    x, labels = noisy(members=7)
+    sizes = []
+
+    def counted(x, *rest):
+        sizes.append(len(x))
+        return fit_weights(x, *rest)
+
+    monkeypatch.setattr(stacking_module, "fit_weights", counted)
+    assert len(select_members(x, labels, np.ones(labels.size), Logistic(), most=3)) == 3
+    # Each candidate alone, the first member, and three for each of two additions.
+    assert sizes == [1] * 8 + [2] * 3 + [3] * 3
 
 
 # The stack of some trials

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from device_arrays import NAMESPACE, DeviceArray
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
@@ -16,7 +17,7 @@ from reference import (
     random_factors,
     random_matrix,
 )
-from tribit import BinaryMatrixCompletion
+from tribit import BinaryMatrixCompletion, arrays
 from tribit.backends import layout
 from tribit.backends.objective import Arithmetic, Objective, features_of
 from tribit.errors import InvalidInputError
@@ -371,6 +372,35 @@ def test_the_direction_is_that_of_the_dense_formula(count, dtype, n_jobs, monkey
     np.testing.assert_allclose(
         memory.direction(gradient), -inverse @ gradient, rtol=tolerance, atol=tolerance
     )
+
+
+@pytest.mark.parametrize("size", [40, 2 * lbfgs.BLOCK + 7])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("count", [1, 3, 9])
+def test_pairs_on_a_device_have_the_direction_of_those_of_numpy(monkeypatch, count, dtype, size):
+    monkeypatch.setitem(arrays._namespaces, DeviceArray, NAMESPACE)
+    rng = np.random.default_rng(3)
+    plain = memory_of(5, size, dtype=dtype)
+    theirs = LimitedMemory(5, size, np.dtype(dtype), 1, DeviceArray(np.zeros(size, dtype)))
+    assert isinstance(theirs.vectors, DeviceArray)
+    assert theirs.vectors.dtype == dtype
+    curvatures = rng.uniform(0.5, 4.0, size)
+    for _ in range(count):
+        step, gradient = rng.standard_normal((2, size)).astype(dtype)
+        change = (curvatures * step).astype(dtype)
+        plain.add(step, change)
+        theirs.add(DeviceArray(step), DeviceArray(change))
+        found = theirs.direction(DeviceArray(gradient))
+        assert isinstance(found, DeviceArray)
+        np.testing.assert_allclose(
+            found.values,
+            plain.direction(gradient),
+            rtol=0,
+            atol=1e-10 if dtype == "float64" else 1e-4,
+        )
+    assert theirs.places == plain.places
+    theirs.clear()
+    np.testing.assert_array_equal(theirs.direction(DeviceArray(gradient)).values, -gradient)
 
 
 def test_a_shortened_step_is_remembered_at_its_length(monkeypatch):

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 from sklearn.isotonic import IsotonicRegression
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, InvalidTypeError, Logistic, Probit
 from tribit.propensity import row_column
+from tribit.randomness import fold_numbers
 from tribit.simulate import low_rank_target, observe, quantise
 from tribit.uncertainty import (
     CALIBRATORS,
@@ -83,6 +84,22 @@ def test_platt_stays_positive_and_finite_whatever_the_labels(x, labels):
     found = platt(x, labels)
     assert 0 < found.slope < np.inf
     assert np.all(np.isfinite(found(np.array([-1e3, 0.0, 1e3]))))
+
+
+@pytest.mark.parametrize("size", [1e6, 1e12, 1e16, 1e30])
+def test_scores_of_any_size_in_the_wrong_order_have_the_slope_of_the_formula(size):
+    """The first Newton step is then some size times too long."""
+    x, labels = [-size, size] * 50, [1, -1] * 50
+
+    def formula(
+        t,
+    ):  # of t = slope * size; by symmetry the offset is 0, and the terms of beta are -t/2 and t/2
+        return 100 * np.logaddexp(0.0, t) + t / size - np.log(t)
+
+    best = minimize_scalar(formula, bounds=(1e-9, 1.0), method="bounded", options={"xatol": 1e-9})
+    assert platt(x, labels).slope * size == pytest.approx(best.x, rel=1e-4)
+    two = beta(x, labels)
+    assert two.like_slope == pytest.approx(two.dislike_slope, rel=1e-4)
 
 
 @pytest.mark.parametrize("link", [Logistic(), Logistic(7.0), Probit(), Probit(0.3)], ids=repr)
@@ -187,6 +204,8 @@ def test_only_proportions_of_weights_matter_and_copies_are_weights():
     one, other = platt(x, labels, np.full(200, 1e-9)), platt(x, labels, np.full(200, 1e9))
     assert one.slope == pytest.approx(other.slope)
     assert one.slope == pytest.approx(platt(x, labels).slope)
+    for size in (1e-300, 1e300):
+        assert platt(x, labels, np.full(200, size)).slope == pytest.approx(one.slope)
     # An entry of no weight is no entry.
     weights = np.r_[np.ones(150), np.zeros(50)]
     assert platt(x, labels, weights).slope == pytest.approx(platt(x[:150], labels[:150]).slope)
@@ -249,6 +268,52 @@ def test_an_isotonic_calibrator_has_a_knot():
     with pytest.raises(InvalidInputError, match="places must increase"):
         Isotonic(np.array([]), np.array([]))
     assert Isotonic(np.array([0.0]), np.array([0.3]))(np.array([-9.0, 9.0])).tolist() == [0.3, 0.3]
+
+
+@pytest.mark.parametrize("places", [[0.0, 0.0], [-1.0, 2.0, 2.0], [1.0, 0.0], [0.0, np.nan]])
+def test_knots_of_an_isotonic_calibrator_increase_strictly(places):
+    with pytest.raises(InvalidInputError, match="places must increase"):
+        Isotonic(np.array(places), np.linspace(0.2, 0.8, len(places)))
+
+
+@pytest.mark.parametrize("probabilities", [[0.0, 0.5], [0.5, 1.0], [0.5, 0.4], [0.5, np.nan]])
+def test_probabilities_of_an_isotonic_calibrator_are_inside_0_and_1_and_never_decrease(
+    probabilities,
+):
+    with pytest.raises(InvalidInputError, match="places must increase"):
+        Isotonic(np.array([0.0, 1.0]), np.array(probabilities))
+    assert Isotonic([0.0, 1.0], [0.3, 0.3])(np.array([0.5])).tolist() == [0.3]
+
+
+@pytest.mark.parametrize("shape", [((2, 1), (2, 1)), ((2,), (3,)), ((0,), (0,))], ids=repr)
+def test_an_isotonic_calibrator_has_one_probability_for_each_knot(shape):
+    with pytest.raises(InvalidInputError, match="one for each"):
+        Isotonic(*(np.linspace(0.2, 0.8, int(np.prod(each))).reshape(each) for each in shape))
+
+
+@pytest.mark.parametrize(("folds", "seed"), [(2, 0), (2, 1), (5, 0), (5, 1), (400, 0)])
+def test_a_cross_fit_predicts_each_fold_from_the_others(folds, seed):
+    x, labels = drawn(47, seed=seed)
+    weights = np.random.default_rng(seed).uniform(0.5, 2.0, 47)
+    found = cross_fit_probabilities(x, labels, weights, folds=folds, random_state=seed)
+    assert list(found) == list(CALIBRATORS)
+    number = fold_numbers(47, min(folds, 47), seed)
+    for name, probabilities in found.items():
+        for part in range(number.max() + 1):
+            rest, here = number != part, number == part
+            fitted = CALIBRATORS[name](x[rest], labels[rest], weights[rest])
+            np.testing.assert_allclose(probabilities[here], fitted(x[here]), rtol=1e-9)
+
+
+def test_where_one_fold_has_all_the_weight_it_is_fitted_to_itself():
+    x, labels = drawn(20)
+    weights = np.zeros(20)
+    weights[7] = 3.0
+    number = fold_numbers(20, 5, 0)
+    found = cross_fit_probabilities(x, labels, weights, names=["platt"], random_state=0)["platt"]
+    fitted = platt(x, labels, weights)(x)
+    np.testing.assert_allclose(found, fitted, rtol=1e-9)
+    assert len(np.unique(number)) == 5
 
 
 @pytest.mark.parametrize("link", [None, Probit(0.5)])
@@ -352,8 +417,18 @@ def test_bad_input_is_named():
         platt([1.0, np.nan], [1, 1])
     with pytest.raises(InvalidInputError, match="position 0: the label 0"):
         isotonic([1.0], [0])
-    with pytest.raises(InvalidInputError, match="weights must be"):
-        platt([1.0], [1], [0.0])
+    for weights in (
+        [0.0, 0.0],
+        [1.0, np.inf],
+        [1.0, -1.0],
+        [1.0, -np.inf],
+        [1.0, np.nan],
+        [1.0],
+        [[1.0, 1.0]],
+    ):
+        for fit in (platt, beta, isotonic):
+            with pytest.raises(InvalidInputError, match="weights must be one finite number"):
+                fit([1.0, 2.0], [1, -1], weights)
     with pytest.raises(InvalidInputError, match="slope must be"):
         Platt(0.0, 0.0)
     with pytest.raises(InvalidInputError, match="offset must be"):

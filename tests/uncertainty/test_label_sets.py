@@ -12,7 +12,7 @@ from tribit import (
 )
 from tribit.propensity import constant, row_column
 from tribit.simulate import low_rank_target, observe, quantise
-from tribit.uncertainty import Isotonic, conformal
+from tribit.uncertainty import Isotonic, LabelSets, conformal
 
 
 class ByColumn:
@@ -93,6 +93,16 @@ def test_small_by_hand():
     ]  # four entries cannot tell that much
     assert made.sets(3, 0, level=0.6).size.tolist() == [0]
     assert made.sets([0, 0], [0, 0], level=0.6).covers([1, -1]).tolist() == [True, False]
+
+
+def test_sets_of_all_sizes_and_their_text():
+    sets = LabelSets(np.array([1, 1, 0, 0], dtype=bool), np.array([1, 0, 1, 0], dtype=bool), 0.9)
+    assert sets.size.tolist() == [2, 1, 1, 0] == [len(each) for each in sets.lists()]
+    assert sets.lists() == [(1, -1), (1,), (-1,), ()]
+    assert sets.covers([-1, -1, -1, -1]).tolist() == [True, False, True, False]
+    model, held_out = small_model()
+    text = repr(conformal(model, held_out))
+    assert text == "Conformal(target='observed', by_label=False)"
 
 
 def test_coverage_of_new_entries_is_at_least_the_level():

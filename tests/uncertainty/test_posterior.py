@@ -225,6 +225,23 @@ def test_blocks_change_nothing(monkeypatch):
     np.testing.assert_allclose(laplace(model, seen).deviation(i, j), small, rtol=1e-10)
 
 
+@pytest.mark.parametrize("block", [2**20, 13])
+def test_samples_of_rows_have_their_covariances(monkeypatch, block):
+    monkeypatch.setattr(covariances_module, "BLOCK", block)
+    rng = np.random.default_rng(0)
+    roots = rng.standard_normal((5, 2, 2))
+    exact = roots @ roots.transpose(0, 2, 1) + np.eye(2)
+    packed = exact[:, *np.triu_indices(2)]
+    posterior = covariances_module.RowPosterior(np.zeros((5, 2)), packed)
+    np.testing.assert_allclose(posterior.covariances(np.array([4, 0])), exact[[4, 0]])
+    means = rng.standard_normal((5, 2))
+    samples = np.array([posterior.sample(means, rng) for _ in range(4000)])
+    np.testing.assert_allclose(samples.mean(axis=0), means, atol=0.25)
+    for row in range(5):
+        found = np.cov(samples[:, row].T)
+        np.testing.assert_allclose(found, exact[row], atol=0.1 * np.trace(exact[row]))
+
+
 def test_intervals_of_x_and_of_the_probability_are_one():
     _, seen = seen_entries()
     model = fitted(seen)

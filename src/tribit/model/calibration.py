@@ -258,9 +258,9 @@ def calibrator_from(name: str, arrays: Mapping[str, Array], link: Link) -> Calib
     return made
 
 
-#: Most Newton steps and backtracking steps (never reached: convergence is quadratic), the relative decrease at which
-#: the iteration stops, and the Armijo constant.
-MAX_STEPS, MAX_HALVINGS, GAIN_TOLERANCE, ARMIJO = 100, 50, 1e-12, 1e-4
+#: Most Newton steps (never reached: convergence is quadratic), the relative decrease at which the iteration stops, and
+#: the Armijo constant.
+MAX_STEPS, GAIN_TOLERANCE, ARMIJO = 100, 1e-12, 1e-4
 
 
 def identity(
@@ -400,14 +400,15 @@ def _fit_slopes(terms: Array, likes: NDArray[np.bool_], w: Array, curve: Link) -
         if gain <= GAIN_TOLERANCE * max(1.0, abs(here)):
             break
         length = 1.0
-        for _ in range(MAX_HALVINGS):
-            reached = value(line + length * step)
+        # Until the step is lost in rounding, or is not a number.
+        while np.any(np.abs((moved := line + length * step) - line) > 0.0):
+            reached = value(moved)
             if reached <= here - ARMIJO * length * gain:
                 break
             length *= 0.5
         else:
             break
-        line, here = line + length * step, reached
+        line, here = moved, reached
     return line
 
 

@@ -81,10 +81,9 @@ class _Entries:
 
     def derivatives(self, z: Array) -> tuple[float, Array, Array]:
         """Return the mean loss at scores, and its weighted first and second derivatives by entry."""
-        y = np.where(self.labels > 0, 1, -1).astype(np.int8)
         parts = []
         for function in (self.link.loss, self.link.first, self.link.second):
-            parts.append(np.where(y > 0, function(z, 1), function(z, -1)) * self.weights)
+            parts.append(np.where(self.labels > 0, function(z, 1), function(z, -1)) * self.weights)
         return float(parts[0].sum()), parts[1], parts[2]
 
 
@@ -113,8 +112,8 @@ def fit_weights(
         gradient = design @ first
         step = _quadratic_minimum(unknowns, gradient, _curvature(design, second)) - unknowns
         length, before = 1.0, loss
-        while length > 1e-6:
-            moved = unknowns + length * step
+        # Until the step is lost in rounding: where hardly an entry is uncertain, steps are far too long at first.
+        while np.any(np.abs((moved := unknowns + length * step) - unknowns) > 0.0):
             found, *derivatives = entries.derivatives(moved @ design)
             if found <= loss + 1e-4 * length * float(gradient @ step):
                 unknowns, loss, (first, second) = moved, found, derivatives
