@@ -8,8 +8,8 @@ import pytest
 import scipy.sparse as sp
 
 from reference import random_factors, random_matrix
-from tribit import BinaryMatrixCompletion, Observations, pn
-from tribit.backends import compiled, make_backend
+from tribit import BinaryMatrixCompletion, Observations, pn, tri
+from tribit.backends import compiled, make_backend, tile_sample
 from tribit.backends.balls import RowProblem
 from tribit.backends.rows import RowState
 from tribit.backends.sparse import SparseBackend
@@ -200,6 +200,67 @@ def test_products_with_features_and_any_number_of_threads(dtype, monkeypatch):
         np.testing.assert_array_equal(each[2][1], found[0][2][1])
 
 
+# Sampled sums
+
+
+@needs_numba
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(
+    "k", [3, 6, 17]
+)  # fewer factors than are done in one loop, and rests of it
+def test_sampled_sums(dtype, k, monkeypatch):
+    monkeypatch.setattr(tile_sample, "BLOCK", 40)
+    A, risk = random_matrix((330, 300), observed=0.03), tri(0.4, 0.3, 0.3, 0.9)
+    P, Q = random_factors(A.shape, k)
+    found = []
+    for wanted, kind in (("0", "SampledBlock"), ("1", "CompiledSampledBlock")):
+        monkeypatch.setenv(compiled.VARIABLE, wanted)
+        seen = Observations.from_matrix(A)
+        options = {"dtype": dtype, "n_jobs": 1, "backend": "sampled"}
+        # Staged at smaller factors: cells are beyond the interval of the quadratics.
+        backend = make_backend(seen, Logistic(), risk, **options).refit_control_variates(0.2 * P, Q)
+        assert backend.block_type.__name__ == kind
+        tiles = backend.side.sample.tiles
+        assert np.any(tiles.weights > 1)
+        z = backend.loss.scale * P @ Q.T
+        assert z.max() > np.max(backend.side.sample.controls.high)
+        panel = backend.panel(0, backend.gram_cache(Q))
+        models = panel.models(P[panel.rows], k, exact=True, value=True)
+        found.append((*backend.gradient(P, Q), panel.values(P[panel.rows]), models.gradients))
+        found[-1] += models.values, models.matrices()
+    near = TOLERANCE[dtype]
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(other, one, rtol=near, atol=10 * near * np.abs(one).max())
+
+
+@needs_numba
+@pytest.mark.parametrize("single", [False, True])
+def test_cells_that_are_not_numbers_stay_so(single):
+    from tribit.backends.compiled.tiles import cell_terms
+
+    z = np.array([np.nan, -1.0, 300.0, 800.0], dtype="float32" if single else "float64")
+    for low, high in ((-np.inf, np.inf), (-2.0, 2.0)):
+        first = np.empty_like(z)
+        cell_terms(z, 4, low, high, 0.25, first)
+        assert np.isnan(first[0])
+        at = np.clip(z[1:], low, high)
+        np.testing.assert_allclose(first[1:], np.tanh(at) + 0.25 * (z[1:] - at), rtol=1e-6)
+
+
+@needs_numba
+def test_the_logistic_link_in_single_precision():
+    from tribit.backends.compiled.logistic import decay_single, log_one_plus_single
+
+    z = np.concatenate([np.linspace(-40, 40, 4001), [0.0, 1e-20, -60.0]]).astype("float32")
+    exact = np.exp(-2 * np.abs(z.astype(float)))
+    found = np.array([decay_single(each) for each in z])
+    assert decay_single.nopython_signatures[0].return_type.bitwidth == 32
+    np.testing.assert_allclose(found[:-1], exact[:-1], rtol=3e-7)
+    assert found[-1] < 1e-37
+    logs = np.array([log_one_plus_single(np.float32(each)) for each in exact])
+    np.testing.assert_allclose(logs, np.log1p(exact.astype("float32").astype(float)), rtol=3e-7)
+
+
 # Fits
 
 FITS = {
@@ -211,6 +272,13 @@ FITS = {
         "l2_intercept": 2.0,
         "implicit_features": True,
         "l2_implicit": 10.0,
+    },
+    "sampled": {
+        "rank": 3,
+        "l2": 6.0,
+        "l2_intercept": 2.0,
+        "gammas": (0.6, 0.2, 0.2),
+        "backend": "sampled",
     },
 }
 
@@ -227,7 +295,7 @@ def test_fits_have_the_same_bits_on_any_number_of_threads_and_the_answers_of_num
 
     def fitted(n_jobs):
         model = BinaryMatrixCompletion(
-            **settings, gammas=(1.0, 0.0, 0.0), tol=1e-6, random_state=0, n_jobs=n_jobs
+            **{"gammas": (1.0, 0.0, 0.0)} | settings, tol=1e-6, random_state=0, n_jobs=n_jobs
         )
         return model.fit(A)
 

@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tribit.backends.base import Backend, GramCache, Panel, Places, RowModels
+from tribit.backends.compiled import kernels_for
 from tribit.backends.layout import Batch, cut, place_type, stable_order
-from tribit.backends.losses import WeightedLoss
+from tribit.backends.losses import LogisticLoss, WeightedLoss
 from tribit.backends.sparse import SparseBackend, SparsePanel
 from tribit.backends.tile_sample import (
     Blocks,
@@ -44,6 +45,8 @@ Array = NDArray[np.floating[Any]]
 #: Blocks of rows in a panel: models of rows are minimised together, and few at a time cost more than their arithmetic
 #: (a sweep over 20,000 x 20,000 took 1.58, 1.10, 1.01 and 1.00 s of CPU with 1, 4, 8 and 16).
 PANEL_BLOCKS = 16
+#: Blocks of columns whose Gram matrices are computed together.
+RUN_BLOCKS = 64
 
 
 class SampledLayout:
@@ -119,23 +122,27 @@ class SampledSide:
 
 
 class SortedFactor(GramCache):
-    """A fixed factor in the order of its blocks, with the sums and Gram matrices of each class."""
+    """A fixed factor in the order of its blocks, with the sums and Gram matrices of each block and each class."""
 
     def __init__(self, Q: Array, dtype: np.dtype[Any], blocks: Blocks) -> None:
         super().__init__(np.take(np.asarray(Q, dtype=dtype), blocks.order, axis=0), dtype)
-        ends = zip(blocks.place_ends, blocks.place_ends[1:], strict=False)
-        parts = [self.Q[start:stop] for start, stop in ends]
-        self.sums = np.stack([np.sum(part, axis=0, dtype=np.float64) for part in parts])
-        self.grams = np.stack([gram(part) for part in parts])
+        starts = range(0, blocks.size, RUN_BLOCKS * blocks.block)
+        parts = [
+            _sums_and_grams(self.Q[start : start + RUN_BLOCKS * blocks.block], blocks.block)
+            for start in starts
+        ]
+        self.block_sums, self.block_grams = map(np.concatenate, zip(*parts, strict=True))
+        self.sums, self.grams = (
+            np.add.reduceat(each, blocks.ends[:-1], axis=0)
+            for each in (self.block_sums, self.block_grams)
+        )
 
 
-def gram(Q: Array, weights: Array | None = None) -> Array:
-    """Return ``sum_j w_j q_j q_j'`` in float64, by runs of rows."""
-    total = np.zeros((Q.shape[1], Q.shape[1]))
-    for start in range(0, Q.shape[0], 4096):
-        q = Q[start : start + 4096].astype(np.float64)
-        total += q.T @ (q if weights is None else q * weights[start : start + 4096, None])
-    return total
+def _sums_and_grams(Q: Array, height: int) -> tuple[Array, Array]:
+    """Return ``sum_j q_j`` and ``sum_j q_j q_j'`` of each block of rows, in float64."""
+    blocks = np.zeros((-(-Q.shape[0] // height), height, Q.shape[1]))
+    blocks.reshape(-1, Q.shape[1])[: Q.shape[0]] = Q
+    return blocks.sum(axis=1), blocks.transpose(0, 2, 1) @ blocks
 
 
 class SampledBlock:
@@ -143,64 +150,78 @@ class SampledBlock:
 
     def __init__(self, backend: SampledBackend, number: int, against: SortedFactor) -> None:
         self.backend, self.against, side = backend, against, backend.side
-        columns, weights = side.sample.tiles.of(number)
-        widths = side.columns.widths[columns]
-        starts = columns * side.columns.block
-        places = np.repeat(starts - np.cumsum(widths) + widths, widths) + np.arange(widths.sum())
-        self.Q: Array = np.take(against.Q, places, axis=0)
-        self.weights: Array = np.repeat(weights, widths).astype(backend.dtype)
-        self._class, self._classes = side.rows.classes[number], side.columns.classes[columns]
-        self._widths = widths
+        #: Blocks of columns of the tiles, their widths, and the weights of the tiles.
+        self.columns, self.weights = side.sample.tiles.of(number)
+        self.widths = side.columns.widths[self.columns]
+        self._class, self._classes = side.rows.classes[number], side.columns.classes[self.columns]
 
     def values(self, P: Array) -> Array:
         """Return the estimated dense term of each row in float64."""
-        scaled, _, terms, _ = self._terms(P, value=True, bend=False)
-        return self._total(scaled.astype(np.float64), terms)
+        scaled = self._scaled(P)
+        return self._total(scaled.astype(np.float64), self._tile_values(scaled))
 
     def sums(self, P: Array, *, value: bool, bend: bool) -> tuple[Array, Array, Array]:
         """Return values (NaN unless requested), gradients and ratios of curvatures of the rows."""
         loss, against = self.backend.loss, self.against
-        scaled, first, terms, second = self._terms(P, value=value, bend=bend)
+        scaled = self._scaled(P)
         wide = scaled.astype(np.float64)
-        values = self._total(wide, terms)
+        totals, gradients, bends = self._tile_sums(scaled, value=value, bend=bend)
         _, linear, square = self._control
-        first *= self.weights
-        gradients = (first @ self.Q).astype(np.float64)
         gradients += linear + wide @ square
         gradients *= loss.unit * loss.slope
         gradients += loss.first_constant * against.column_sums
+        values = np.full(P.shape[0], np.nan) if totals is None else self._total(wide, totals)
         ratios = np.ones(P.shape[0])
-        if second is not None and self.weights.size:
-            mean = self._by_column(self.backend.side.sample.controls.bend[self._class])
-            ratios = np.maximum(second @ self.weights, 0).astype(np.float64) / (mean @ self.weights)
+        if bends is not None and self.weights.size:
+            mean = self._of_tiles(self.backend.side.sample.controls.bend)
+            ratios = np.maximum(bends, 0) / (mean @ (self.weights * self.widths))
         return values, gradients, ratios
 
-    def _terms(
-        self, P: Array, *, value: bool, bend: bool
-    ) -> tuple[Array, Array, Array | None, Array | None]:
-        """Return ``scale P``, and at each cell of the tiles ``h'``, ``h`` and ``h''``, these if requested."""
-        scaled = P * self.backend.dtype.type(self.backend.loss.scale)
-        z, first_buffer, second_buffer, spare, last = self.backend.buffers(
-            P.shape[0], self.Q.shape[0]
+    def _scaled(self, P: Array) -> Array:
+        return np.asarray(P * self.backend.dtype.type(self.backend.loss.scale))
+
+    def _tile_values(self, scaled: Array) -> Array:
+        """Return the weighted sums of ``h`` over the cells of the tiles, for rows ``scale P``."""
+        _, terms, _ = self._terms(scaled, value=True, bend=False)
+        assert terms is not None
+        return (terms @ self._column_weights).astype(np.float64)
+
+    def _tile_sums(
+        self, scaled: Array, *, value: bool, bend: bool
+    ) -> tuple[Array | None, Array, Array | None]:
+        """Return the same sums of ``h``, of ``h' q`` and of ``h''``: the first and last None unless requested."""
+        first, terms, second = self._terms(scaled, value=value, bend=bend)
+        weights = self._column_weights
+        totals, bends = (
+            None if each is None else (each @ weights).astype(np.float64)
+            for each in (terms, second)
         )
-        np.matmul(scaled, self.Q.T, out=z)
+        first *= weights
+        return totals, (first @ self._columns_of_tiles).astype(np.float64), bends
+
+    def _terms(
+        self, scaled: Array, *, value: bool, bend: bool
+    ) -> tuple[Array, Array | None, Array | None]:
+        """Return ``h'``, ``h`` and ``h''`` at each cell of the tiles, these if requested."""
+        z, first_buffer, second_buffer, spare, last = self.backend.buffers(
+            scaled.shape[0], self._columns_of_tiles.shape[0]
+        )
+        np.matmul(scaled, self._columns_of_tiles.T, out=z)
         beyond = self._cut(z, last)
         out, second = first_buffer if value else None, second_buffer if bend else None
         self.backend.loss.apply(z, out, second, spare)
         if beyond is not None:
-            square = self.backend.side.sample.controls.square[self._class]
+            square = self._of_tiles(self.backend.side.sample.controls.square)
             continued = self._by_column(square).astype(z.dtype) * beyond
             if out is not None:
                 out += beyond * (z + 0.5 * continued)
             z += continued
-        return scaled, z, out, second
+        return z, out, second
 
-    def _total(self, P: Array, terms: Array | None) -> Array:
-        """Return the value of each row from those at its cells, for ``P`` scaled and in float64; NaN without them."""
-        if terms is None:
-            return np.full(P.shape[0], np.nan)
+    def _total(self, P: Array, totals: Array) -> Array:
+        """Return the value of each row from the sums over its cells, for ``P`` scaled and in float64."""
         loss, (constant, linear, square) = self.backend.loss, self._control
-        values = (terms @ self.weights).astype(np.float64) + constant
+        values = totals + constant
         values += np.einsum("ia,ia->i", P, 0.5 * (P @ square) + linear)
         values = loss.unit * (values + loss.value_constant * self.against.Q.shape[0])
         return np.asarray(values + loss.value_linear * (P @ self.against.column_sums))
@@ -219,21 +240,37 @@ class SampledBlock:
     @cached_property
     def _control(self) -> tuple[float, Array, Array]:
         """The part of the quadratics over all entries that the sample lacks: constant, linear and square, in ``z``."""
-        sample, kind = self.backend.side.sample, self._class
+        controls, against = self.backend.side.sample.controls, self.against
         c0, c1, c2 = (
-            part[kind]
-            for part in (sample.controls.constant, sample.controls.linear, sample.controls.square)
+            part[self._class] for part in (controls.constant, controls.linear, controls.square)
         )
-        w0, w1, w2 = (
-            self.weights.astype(np.float64) * self._by_column(part) for part in (c0, c1, c2)
-        )
+        w0, w1, w2 = (self.weights * part[self._classes] for part in (c0, c1, c2))
         sizes = np.diff(self.backend.side.columns.place_ends)
-        square = np.einsum("c,cab->ab", c2, self.against.grams) - gram(self.Q, w2)
-        return float(c0 @ sizes - np.sum(w0)), c1 @ self.against.sums - w1 @ self.Q, square
+        linear = c1 @ against.sums - w1 @ against.block_sums[self.columns]
+        k = linear.size
+        square = c2 @ against.grams.reshape(-1, k * k)
+        square -= w2 @ against.block_grams[self.columns].reshape(-1, k * k)
+        return float(c0 @ sizes - w0 @ self.widths), linear, square.reshape(k, k)
 
-    def _by_column(self, of_classes: Array) -> Array:
-        """Return a number of each class of columns for each column of the sample."""
-        return np.repeat(of_classes[self._classes], self._widths)
+    @cached_property
+    def _columns_of_tiles(self) -> Array:
+        """The rows of Q of the columns of the tiles."""
+        starts = self.columns * self.backend.side.columns.block
+        ends = np.cumsum(self.widths)
+        places = np.repeat(starts - ends + self.widths, self.widths) + np.arange(self.widths.sum())
+        return np.asarray(np.take(self.against.Q, places, axis=0))
+
+    @cached_property
+    def _column_weights(self) -> Array:
+        return self._by_column(self.weights).astype(self.backend.dtype)
+
+    def _of_tiles(self, of_classes: Array) -> Array:
+        """Return a number of each pair of classes for each tile."""
+        return np.asarray(of_classes[self._class, self._classes])
+
+    def _by_column(self, of_tiles: Array) -> Array:
+        """Return a number of each tile for each of its columns."""
+        return np.repeat(of_tiles, self.widths)
 
     def _cut(self, z: Array, beyond: Array) -> Array | None:
         """Clip ``z`` to the interval of the link's own values, and return the excess; None where there is none."""
@@ -246,18 +283,16 @@ class SampledBlock:
         return beyond
 
     @cached_property
-    def _interval(self) -> tuple[Array, Array, float, float]:
-        """Ends of the interval of each column of the sample, and of their intersection.
+    def _ends(self) -> tuple[Array, Array]:
+        """Ends of the interval of each tile: those with probability 1 need no correction, and have no end."""
+        controls, rare = self.backend.side.sample.controls, self.weights > 1
+        low, high = self._of_tiles(controls.low), self._of_tiles(controls.high)
+        return np.where(rare, low, -np.inf), np.where(rare, high, np.inf)
 
-        Tiles with probability 1 need no correction: their interval has no end.
-        """
-        controls, dtype = self.backend.side.sample.controls, self.backend.dtype
-        ends = (self._by_column(end[self._class]) for end in (controls.low, controls.high))
-        rare = self.weights > 1
-        low, high = (
-            np.where(rare, end, far).astype(dtype)
-            for end, far in zip(ends, (-np.inf, np.inf), strict=True)
-        )
+    @cached_property
+    def _interval(self) -> tuple[Array, Array, float, float]:
+        """Ends of the interval of each column of the sample, and of their intersection."""
+        low, high = (self._by_column(end).astype(self.backend.dtype) for end in self._ends)
         return low, high, low.max(initial=-np.inf), high.min(initial=np.inf)
 
 
@@ -273,7 +308,7 @@ class SampledPanel:
         self._batches = range(*side.layout.batch_ends[number : number + 2])
         size = side.rows.block
         first, last = inside.start // size, -(-inside.stop // size)
-        self._blocks = [SampledBlock(backend, block, against) for block in range(first, last)]
+        self._blocks = [backend.block_type(backend, block, against) for block in range(first, last)]
         #: The last rows of ``values``, and their values: of the dense term and of the observed entries.
         self._known: tuple[Array, Array, Array] | None = None
 
@@ -383,6 +418,15 @@ class SampledBackend(Backend):
         self.observed = SparseBackend(side, other, loss, dtype, n_jobs)
         self.seed, self.enlargement = 0, 1
         self._local = threading.local()
+
+    @cached_property
+    def block_type(self) -> type[SampledBlock]:
+        """Blocks by compiled kernels where these serve, else by NumPy."""
+        if type(self.loss) is LogisticLoss and kernels_for(self.side.n_entries):
+            from tribit.backends.compiled.sampled import CompiledSampledBlock  # noqa: PLC0415
+
+            return CompiledSampledBlock
+        return SampledBlock
 
     @classmethod
     def build(cls, *args: Any, **options: Any) -> Self:

@@ -73,6 +73,50 @@ def log_one_plus(e):
     return 2.0 * s * (p * t + 1.0)
 
 
+#: The same constants in single precision, and the coefficients of both series: Numba would take other literals for
+#: doubles.
+ONE, TWO, PER_LOG2_SINGLE = np.float32(1.0), np.float32(2.0), np.float32(PER_LOG2)
+LOG2_HIGH_SINGLE, LOG2_LOW_SINGLE = np.float32(0.693359375), np.float32(-2.12194440e-4)
+ROUNDER_SINGLE, MAX_SIZE_SINGLE = np.float32(12582912.0), np.float32(43.0)
+HALF, SIXTH, F4, F5 = np.float32(0.5), np.float32(1 / 6), np.float32(1 / 24), np.float32(1 / 120)
+F6, F7 = np.float32(1 / 720), np.float32(1 / 5040)
+O3, O5, O7 = np.float32(1 / 3), np.float32(1 / 5), np.float32(1 / 7)
+O9, O11, O13 = np.float32(1 / 9), np.float32(1 / 11), np.float32(1 / 13)
+
+
+@kernel()
+def decay_single(z):
+    """Return ``exp(-2 |z|)`` in single precision, by 8 terms of the series; NaN where z is."""
+    size = abs(z)
+    y = -TWO * (MAX_SIZE_SINGLE if size > MAX_SIZE_SINGLE else size)
+    shifted = np.float32(y * PER_LOG2_SINGLE + ROUNDER_SINGLE)
+    power = shifted - ROUNDER_SINGLE
+    r = (y - power * LOG2_HIGH_SINGLE) - power * LOG2_LOW_SINGLE
+    p = F7 * r + F6
+    p = p * r + F5
+    p = p * r + F4
+    p = p * r + SIXTH
+    p = p * r + HALF
+    p = p * r + ONE
+    p = p * r + ONE
+    return p * np.int32(np.int32(shifted.view(np.int32) + np.int32(127)) << np.int32(23)).view(
+        np.float32
+    )
+
+
+@kernel()
+def log_one_plus_single(e):
+    """Return ``log(1 + e)`` for e from 0 to 1 in single precision, by 7 terms of the series."""
+    s = e / (TWO + e)
+    t = s * s
+    p = O13 * t + O11
+    p = p * t + O9
+    p = p * t + O7
+    p = p * t + O5
+    p = p * t + O3
+    return TWO * s * (p * t + ONE)
+
+
 @kernel()
 def derivatives(z, n, weights, start, first, bends, found):
     """Fill in ``a t - b`` and the root of ``max(a (1 - t^2), 0)``, with ``t = tanh z``, and the losses.
