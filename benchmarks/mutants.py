@@ -141,6 +141,18 @@ REASONS: dict[tuple[str, str], str] = {
         "total = self.sums[-1] if self.sums.size else 0.0",
         "1.0",
     ): "an empty list has one place alone",
+    (
+        "here = np.flatnonzero((i >= start) & (i < start + ROWS_AT_ONCE))",
+        "i <= start + ROWS_AT_ONCE",
+    ): "the first row of the next block is computed twice",
+    ("like = entries.labels > 0", "entries.labels >= 0"): SIGN,
+    (
+        "return np.where(np.asarray(labels) > 0, self.like, self.dislike)",
+        "np.asarray(labels) >= 0",
+    ): SIGN,
+    ('place = np.searchsorted(self.sums, needed * (1 - 1e-12), side="left")', "2e-12"): (
+        "both are above the rounding of a sum and far below a weight"
+    ),
     ("corner = np.concatenate([[True], changes]) | np.concatenate([changes, [True]])", "False"): (
         "the other end of a constant stretch stays, and the function is constant outside its knots"
     ),
