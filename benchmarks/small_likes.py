@@ -52,7 +52,9 @@ def families(shape: tuple[int, int], n_families: int, kept: float, seed: int) ->
     weights = draws.lognormal(0.0, 1.0, len(kinds))
     chance = np.full(shape, 3e-4)
     for row in chance:
-        for kind in draws.choice(len(kinds), 1 + (draws.random() < 0.15), p=weights / weights.sum()):
+        for kind in draws.choice(
+            len(kinds), 1 + (draws.random() < 0.15), p=weights / weights.sum()
+        ):
             row[kinds[kind]] = kept
     return (draws.random(shape) < chance).astype(np.float64)
 
@@ -229,7 +231,7 @@ def main() -> None:
         rows.append(("mean", "", *(f"{value:.3f}" for value in means)))
         heads = [f"{name}: {each}" for name in METHODS for each in ("AP", "AUC", "CPU s")]
         print_table(
-            f"Small tables of likes: {share:.0%} of the likes among all unseen entries, seeds {SEEDS[0]} to {SEEDS[-1]}",
+            f"Small tables of likes: {share:.0%} of them among all unseen entries, seeds {SEEDS[0]} to {SEEDS[-1]}",
             ("table", "size, likes", *heads),
             rows,
         )

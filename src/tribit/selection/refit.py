@@ -124,15 +124,13 @@ def fit_members(
         if done and result.stop_reason in (INTERRUPTED, OUT_OF_TIME):
             ended = result.stop_reason
             break
-        done.append((replace(spec, rho=problem.rho, radius=problem.radius), problem, result))
+        rank = max(spec.rank, result.factors.rank)  # a solver may let it grow
+        used = replace(spec, rho=problem.rho, radius=problem.radius, rank=rank)
+        done.append((used, problem, result))
         if result.stop_reason in (INTERRUPTED, OUT_OF_TIME):
             break
     models, problems, results = zip(*done, strict=True)
     found = tuple(with_chosen_regression(each.factors, observations, search) for each in results)
-    models = tuple(
-        replace(spec, rank=max(spec.rank, unknowns.rank))
-        for spec, unknowns in zip(models, found, strict=True)
-    )
     return Fits(models, problems, results, found, ended)
 
 
