@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import lists
+from benchmarks import lists, small_likes
 from benchmarks.data import FOLDER
 from benchmarks.measure import machine, print_table
 from tribit import BinaryMatrixCompletion, Logistic, Observations, __version__, evaluate
@@ -269,6 +269,7 @@ def main() -> None:
     drawn()
     stacks()
     coins()
+    small_likes.main()
     for name, tables in (("ml-100k", (signs, likes_alone, lists.main)), ("coat", (random_items,))):
         if FOLDER and (Path(FOLDER) / name).is_dir():
             for table in tables:

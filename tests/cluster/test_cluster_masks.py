@@ -130,7 +130,6 @@ def test_the_regression_of_likes_alone_is_that_of_one_machine(seen, there):
 
 def test_folds_of_likes_alone_bring_a_bounded_number_of_entries_here(monkeypatch, there):
     monkeypatch.setattr(folds, "MAX_HELD_OUT", 100)
-    monkeypatch.setattr(folds, "SINGLE_LABEL_TENTHS", 1000)
     monkeypatch.setattr(folds, "MIN_HELD_OUT_ALONE", 10)
     made = folds.make_folds(there.as_likes(), None, np.random.default_rng(0))
     assert [len(each.held_out) < 160 for each in made] == [True]

@@ -491,8 +491,8 @@ DAMAGE = {
     "short a": (tensor(A_ROW, np.zeros(8)), f"{A_ROW} must have the shape rows = 9"),
     "long c": (tensor(C_COLUMN, np.zeros(8)), f"{C_COLUMN} must have the shape columns = 7"),
     "more columns than the rank": (
-        lambda _, t: t.update({U: np.zeros((9, 3)), V: np.zeros((7, 3))}),
-        "rank of member 0 must be at least 3, its columns",
+        lambda _, t: t.update({U: np.zeros((9, 10)), V: np.zeros((7, 10))}),
+        "member 0 must have at most 9 columns, those of its regression included",
     ),
     "narrow history": (
         tensor("history", np.zeros((5, 2))),

@@ -263,8 +263,8 @@ class BinaryMatrixCompletion(FittedModel, ShowsFit, RowTransformer, FactorModel)
     objective_ : float
         The objective above at the solution, in float64; with a sampled backend an estimate from another sample than
         that of the fit. Of a stack that of its first member, like ``n_iter_`` and ``history_``. It does not
-        include the regression that a search on likes alone may add to the factors (``search_.regression``); ``rank_``
-        counts its latent factors.
+        include the regression that a search on likes alone may add to the factors (``search_.regression``), nor does
+        ``rank_``.
     backend_ : {"exact", "sampled"} or None
         The computation of sums over all entries; None in a model read from a file.
     n_iter_ : int

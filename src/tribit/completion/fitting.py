@@ -108,7 +108,7 @@ def refit(
     """Return the model fitted to other entries; see the method of the estimator."""
     rho = requested_rho(model) if is_auto(rho) else rho
     fitted, search = model.fitted_, model.search_
-    specs = [_before_regression(each.spec, each.own_rank, search) for each in fitted.members]
+    specs = [each.spec for each in fitted.members]
     draws = generator(random_state)
     first = replace(specs[0], rho=rho, side_features=False, imputed=imputed)
     rho = with_fitted_rho(first, observations, model, draws).rho
@@ -151,11 +151,6 @@ def requested_rho(model: BinaryMatrixCompletion) -> Any:
     if model.fitted_.rho == 0.0:  # chosen if one label was observed
         return 0.0
     return "low-rank" if model.target == "all" or model.inverse_power else None
-
-
-def _before_regression(spec: ModelSpec, own_rank: int, search: Search | None) -> ModelSpec:
-    """Return a model with its rank before a regression was added to its factors."""
-    return spec if search is None or search.regression is None else replace(spec, rank=own_rank)
 
 
 def _record(fits: Fits, search: Search | None, dtype: str, *, interrupted: bool) -> FitRecord:

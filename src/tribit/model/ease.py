@@ -304,13 +304,13 @@ def _error(regression: Ease, F: sp.csr_array) -> float:
 
 
 #: Most rows or columns of the smaller side, and most cells: the factors have as many columns and numbers.
-MAX_REGRESSED_ROWS, MAX_REGRESSION_CELLS = 256, 2**24
+MAX_REGRESSED_ROWS, MAX_REGRESSION_CELLS = 512, 2**24
 
 
-def regressible(shape: tuple[int, int], rank: int) -> bool:
-    """Return whether a matrix is small enough on one side, and a model with that many more columns still has a rank."""
+def regressible(shape: tuple[int, int]) -> bool:
+    """Return whether a matrix is small enough on one side for the factors of its regression."""
     m, n = min(shape), max(shape)
-    return 2 <= m <= MAX_REGRESSED_ROWS and m * n <= MAX_REGRESSION_CELLS and m + rank <= n
+    return 2 <= m <= MAX_REGRESSED_ROWS and m * n <= MAX_REGRESSION_CELLS
 
 
 def regression_factors(observations: Observations) -> Factors:

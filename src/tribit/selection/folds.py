@@ -31,9 +31,11 @@ MIN_HELD_OUT_OF_STAGES = 4_000
 #: Most entries that are held out: with so many, the standard error of the difference of two models of one family is
 #: below ``MIN_RELATIVE_GAIN`` of the score.
 MAX_HELD_OUT = 50_000
-#: Number of entries of positive-only data from which tenths are held out, and how many to reach: the unobserved cells
-#: are all there, without noise, and the best penalties of a fuller table are nearer to those of the full data.
-SINGLE_LABEL_TENTHS, MIN_HELD_OUT_ALONE, MAX_FOLDS_ALONE = 3_000, 1_000, 3
+#: Number of held-out entries of positive-only data to reach with tenths, and the most folds: the unobserved cells are
+#: all there, without noise. A fit to nine tenths orders cells nearly as well as one to all: on 24 simulated tables
+#: with 2,200 likes the best pairs, with a fifth of the expected likes, have 1.16 times as many held-out ones, and 1.37
+#: times with fifths.
+MIN_HELD_OUT_ALONE, MAX_FOLDS_ALONE = 1_000, 3
 
 
 @dataclass
@@ -63,10 +65,7 @@ def make_folds(
     parts = max(10, min(n // MAX_HELD_OUT, rarer // MIN_HELD_OUT_PER_CLASS)) if tenths else N_PARTS
     used = min(MAX_FOLDS, -(-ENOUGH_HELD_OUT * parts // n)) if tenths else N_PARTS
     if not (observations.n_likes and observations.n_dislikes):
-        if n >= SINGLE_LABEL_TENTHS:
-            parts, used = 10, min(MAX_FOLDS_ALONE, -(-MIN_HELD_OUT_ALONE * 10 // n))
-        else:
-            parts, used = N_PARTS, MAX_FOLDS_ALONE
+        parts, used = 10, min(MAX_FOLDS_ALONE, -(-MIN_HELD_OUT_ALONE * 10 // n))
     if isinstance(observations, RemoteObservations):
         if parts == 10 and not (observations.n_likes and observations.n_dislikes):
             parts = max(parts, n // MAX_HELD_OUT)  # held-out entries come to this machine

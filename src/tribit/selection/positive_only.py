@@ -7,9 +7,12 @@ probability that a cell is *seen and liked*: the data say nothing of likes that 
 user knows the risk is PU's own and estimates the probability of a like; :mod:`tribit.selection.mixtures` searches it.
 
 Some of the likes are held out and ranked among all unobserved cells (:class:`PositiveOnlyTrials`). Candidates of one
-family are compared by the order of the cells (:func:`order_losses`), families by probabilities that a line in the
-log-odds calibrates, as it does after the refit. The last stage adds the regression of every row on all others (or of
-every column),
+family are compared by the mean logarithm of these ranks (:func:`rank_losses`),
+
+    mean over held-out likes of   log(1 + 4 r / n),     r unseen cells of higher score, n likes in the fold,
+
+families by probabilities that a line in the log-odds calibrates, as it does after the refit. The last stage adds the
+regression of every row on all others (or of every column),
 
     X  +  weight S,      S = F B,   B = argmin over diag(B) = 0 of  |F - F B|^2 + l2 |B|^2,     F = 1[observed]
 
@@ -27,7 +30,7 @@ import numpy as np
 
 from tribit.metrics.entries import SCORINGS, Array, ByProbability, Labels, losses
 from tribit.metrics.full_ranking import Positions, scores_among_unobserved
-from tribit.model.calibration import isotonic, platt
+from tribit.model.calibration import platt
 from tribit.model.ease import regressible, regression_factors, with_regression
 from tribit.model.factors import Factors
 from tribit.model.horizon import HORIZON, AtRisk
@@ -69,6 +72,9 @@ MIN_RANK_GAIN, EXPECTED_NEXT_GAIN = 1e-3, 0.3
 MAX_RANK_LOSS = 2e-3
 #: Least such weight, in units of the link.
 MIN_PENALTY = 1e-3
+#: Rank, as a share of the number of held-out entries, above which the loss of a rank is logarithmic. On small tables of
+#: likes (seeds 10 and 11 of ``benchmarks/small_likes.py``) 0 and 1 are no better.
+RANK_SHARE = 0.25
 #: Columns and rounds of the subspace iteration for the largest singular value.
 SUBSPACE_WIDTH, SUBSPACE_ROUNDS = 4, 4
 #: Rounds of the calibration weights, which settle in a few, and the least ``1 - p``: no cell is sure to be a like.
@@ -80,9 +86,10 @@ class PositiveOnlyTrials(Trials):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        #: Factors of each candidate, one for each fold, and its held-out entries beside all unseen cells.
+        #: Factors of each candidate, one for each fold, its held-out entries beside all unseen cells, and their losses.
         self.fits: dict[Candidate, list[Factors]] = {}
         self.held_out: dict[Candidate, HeldOut] = {}
+        self.rank_losses: dict[Candidate, Array] = {}
 
     @property
     def calibrates(self) -> bool:
@@ -97,7 +104,7 @@ class PositiveOnlyTrials(Trials):
         return self.held_out[candidate]
 
     def _keep(self, candidate: Candidate, kept: Any) -> None:
-        self.fits[candidate], self.held_out[candidate] = kept
+        self.fits[candidate], self.held_out[candidate], self.rank_losses[candidate] = kept
 
     def score_with_regression(
         self, best: Candidate, parts: list[Factors], weight: float
@@ -107,26 +114,26 @@ class PositiveOnlyTrials(Trials):
             with_regression(factors, part, weight)
             for factors, part in zip(self.fits[best], parts, strict=True)
         ]
-        total, _, (_, held_out) = self._measure(best.settings, found)
-        return AddedRegression(weight, total, held_out)
+        total, _, (_, held_out, lost) = self._measure(best.settings, found)
+        return AddedRegression(weight, total, held_out, lost)
 
     def _measure(
         self, settings: ModelSpec, found: list[Factors]
-    ) -> tuple[float, tuple[float, ...], tuple[list[Factors], HeldOut]]:
-        """Return the score of fits, one for each fold, and the held-out scores behind it."""
+    ) -> tuple[float, tuple[float, ...], tuple[list[Factors], HeldOut, Array]]:
+        """Return the score of fits, one for each fold, the held-out scores behind it, and their losses."""
         judged = [
             self._score_fold(fold, settings, factors)
             for fold, factors in zip(self.folds, found, strict=True)
         ]
-        scores, entries = zip(*judged, strict=True)
-        total = float(np.average(scores, weights=[float(np.sum(each[2])) for each in entries]))
+        scores, entries, lost = zip(*judged, strict=True)
+        total = float(np.average(scores, weights=[each.size for each in lost]))
         x, labels, weights = (np.concatenate(part) for part in zip(*entries, strict=True))
-        return total, tuple(scores), (found, (x, labels, weights))
+        return total, tuple(scores), (found, (x, labels, weights), np.concatenate(lost))
 
     def _score_fold(
         self, fold: Fold, settings: ModelSpec, factors: Factors
-    ) -> tuple[float, tuple[Array, Labels, Array]]:
-        """Return the score of calibrated probabilities, and the scores behind it."""
+    ) -> tuple[float, HeldOut, Array]:
+        """Return the score of a fold, the held-out scores behind it, and the losses of their ranks."""
         link = settings.link
         x, labels, weights = scores_among_unobserved(
             factors,
@@ -137,12 +144,10 @@ class PositiveOnlyTrials(Trials):
             if settings.has_unbounded_risk
             else None,
         )
-        if self.scoring == "log_loss":
-            lost = order_losses(x, labels, weights)
-            score = float(np.average(lost, weights=weights))
-        else:
-            score = SCORINGS[self.scoring](link, x, labels, weights)
-        return score, (x, labels, weights)
+        lost = rank_losses(x, labels, weights)
+        by_rank = self.scoring == "log_loss"
+        score = np.mean(lost) if by_rank else SCORINGS[self.scoring](link, x, labels, weights)
+        return float(score), (x, labels, weights), lost
 
     def calibration_entries(self, best: Candidate) -> HeldOut:
         """Return the held-out scores, weighted to calibrate the probability that a fit estimates.
@@ -188,26 +193,23 @@ class PositiveOnlyTrials(Trials):
         """
         if self.scoring != "log_loss":
             return rich.score < simple.score
-        link = rich.settings.link
-        own, other = (_line_losses(*self.held_out[each], link) for each in (rich, simple))
-        return self._gains(own, other, self.held_out[rich], self.held_out[simple])
+        link, label = rich.settings.link, self.folds[0].held_out.labels[0]
+        entries = [self.held_out[each] for each in (rich, simple)]
+        own, other = (_line_losses(*each, link) for each in entries)
+        # All unseen cells are there: the error is that of the held-out entries.
+        gains = other[entries[1][1] == label] - own[entries[0][1] == label]
+        error = float(np.std(gains) * np.sqrt(gains.size) / np.sum(entries[0][2]))
+        score = float(np.average(other, weights=entries[1][2]))
+        gain = score - float(np.average(own, weights=entries[0][2]))
+        return is_clear(gain, error, gains.size, score)
 
     def prefers_regression(self, added: AddedRegression, best: Candidate) -> bool:
         """Return whether the held-out entries clearly prefer a candidate with the regression to the same without."""
         if self.scoring != "log_loss":
             return added.score < best.score
-        entries = added.held_out, self.held_out[best]
-        own, other = (order_losses(*each) for each in entries)
-        return self._gains(own, other, *entries)
-
-    def _gains(self, own: Array, other: Array, entries: HeldOut, others: HeldOut) -> bool:
-        """Return whether a gain is clear: its error is that of the held-out entries, as all unseen cells are there."""
-        label = self.folds[0].held_out.labels[0]
-        gains = other[others[1] == label] - own[entries[1] == label]
-        error = float(np.std(gains) * np.sqrt(gains.size) / np.sum(entries[2]))
-        score = float(np.average(other, weights=others[2]))
-        gain = score - float(np.average(own, weights=entries[2]))
-        return is_clear(gain, error, gains.size, score)
+        gains = self.rank_losses[best] - added.losses
+        error = float(np.std(gains) / np.sqrt(gains.size))
+        return is_clear(float(np.mean(gains)), error, gains.size, best.score)
 
 
 def _line_losses(x: Array, labels: Labels, weights: Array, link: Link) -> Array:
@@ -215,25 +217,19 @@ def _line_losses(x: Array, labels: Labels, weights: Array, link: Link) -> Array:
     return losses(ByProbability(platt(x, labels, weights, link=link, counts=True)), x, labels)
 
 
-def order_losses(x: Array, labels: Labels, weights: Array) -> Array:
-    """Return the losses of scores that are calibrated by the line that never falls, cross-fitted.
+def rank_losses(x: Array, labels: Labels, weights: Array) -> Array:
+    """Return ``log(1 + r / (RANK_SHARE n))`` of each of n held-out entries, r unseen cells of higher score.
 
-    Held-out entries are halved by turns: the line of one half is judged on the other, with half of each bin of unseen
-    cells in both. So the order counts and no more: among the cells ranked first there are always likes
-    that are not observed, which hold down their probabilities, and a straight line in the log-odds would bend the order
-    to that.
+    The order counts and no more. The mean is between those of ``r`` (the AUC) and of ``1 / r`` (average precision): of
+    few held-out entries neither the last ones nor the first ones decide it alone. Equal scores count half.
     """
-    # The label of the bins is that of the last entry.
-    held_out = labels != labels[-1]
-    half = np.where(held_out, np.cumsum(held_out) % 2, -1)
-    shares = np.where(held_out, 1.0, 0.5) * weights
-    lost = np.zeros(x.size)
-    for part in (0, 1):
-        train = half != part
-        line = isotonic(x[train], labels[train], shares[train])
-        found = losses(ByProbability(line), x, labels)
-        lost += np.where(held_out, half == part, 0.5) * found
-    return lost
+    held_out = labels != labels[-1]  # the label of the bins is that of the last entry
+    z = x * -float(labels[-1])
+    order = np.argsort(z[~held_out], kind="stable")
+    others, above = z[~held_out][order], np.append(0.0, np.cumsum(weights[~held_out][order]))
+    ends = [above[np.searchsorted(others, z[held_out], side)] for side in ("left", "right")]
+    ranks = above[-1] - 0.5 * (ends[0] + ends[1])
+    return np.asarray(np.log1p(ranks / (RANK_SHARE * ranks.size)))
 
 
 @dataclass(frozen=True)
@@ -380,7 +376,7 @@ class Regression(_PositiveOnly):
             return found
         best = trials.choice
         shape = trials.folds[0].train.shape
-        if best is None or not best.settings.rank or not regressible(shape, best.settings.rank):
+        if best is None or not best.settings.rank or not regressible(shape):
             return found
         parts = [regression_factors(fold.train) for fold in trials.folds]
         unit = lines.base.link.level(0.75) / np.log(3.0)

@@ -62,11 +62,12 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class AddedRegression:
-    """Weight of the regression that is added to a candidate, with the score and the held-out entries of the two."""
+    """Weight of the regression that is added to a candidate; score, held-out entries and their losses of the two."""
 
     weight: float
     score: float
     held_out: HeldOut
+    losses: NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +200,8 @@ class Search:
     @property
     def measure(self) -> str:
         """Name of the measure; the smaller the better."""
+        if self.scoring == "log_loss" and self.meaning != LIKE:
+            return "log_rank"  # likes or dislikes alone (:mod:`tribit.selection.positive_only`)
         return f"1 - {self.scoring}" if self.scoring == "auc" else self.scoring
 
     def families(self) -> dict[str, Candidate]:

@@ -130,10 +130,9 @@ def fit_members(
             ended = result.stop_reason
             break
         first = objective if first is None else first
+        rank = max(spec.rank, result.factors.rank)  # a solver may let it grow
+        used = replace(spec, rho=problem.rho, radius=problem.radius, rank=rank)
         unknowns = with_chosen_regression(result.factors, observations, search)
-        used = replace(
-            spec, rho=problem.rho, radius=problem.radius, rank=max(spec.rank, unknowns.rank)
-        )
         done.append((used, result, unknowns, problem.factors(unknowns)))
         if result.stop_reason in (INTERRUPTED, OUT_OF_TIME):
             break

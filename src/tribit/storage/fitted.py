@@ -211,11 +211,15 @@ def fitted_schema(
         for number, (spec, described) in enumerate(zip(specs, header["members"], strict=True)):
             _check_parts(sizes, number, spec, widths)
             rank = sizes[f"rank of member {number}"]
-            # A solver that lets the rank grow may have found fewer columns to be enough.
-            if rank > spec.rank:
-                raise ValueError(f"rank of member {number} must be at least {rank}, its columns")
-            if described["own_rank"] > rank:
+            own = described["own_rank"]
+            if own > rank:
                 raise ValueError(f"own_rank of member {number} must be at most {rank}, its columns")
+            # A solver that lets the rank grow may have found fewer columns to be enough.
+            if own > spec.rank:
+                raise ValueError(f"rank of member {number} must be at least {own}, its columns")
+            if rank > own + min(shape):
+                most = f"at most {own + min(shape)} columns, those of its regression included"
+                raise ValueError(f"member {number} must have {most}")
             if sizes.get(_map_width(number), rank + 1) != rank + 1:
                 raise ValueError(
                     f"the maps of member {number} must have {rank + 1} columns, one for each latent factor and one for "
