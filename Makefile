@@ -125,7 +125,7 @@ bench-search: .venv/.installed-test  ## the search against 66 x 6 points, long o
 bench-peers:  ## time to quality beside other libraries, in an environment of its own; a peer that does not install is left out
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[plot,fast]"
-	for peer in implicit cmfrec myfm lightfm; do \
+	for peer in implicit cmfrec myfm lightfm girth mirt py-irt; do \
 	  .venv-peers/bin/python -m pip install --quiet --disable-pip-version-check $$peer || echo "$$peer does not install here."; done
 	bash -o pipefail -c 'TRIBIT_DATA="$(DATA)" .venv-peers/bin/python -m benchmarks.peers | tee docs/measured/peers.part' \
 	  && $(if $(DATA),mv docs/measured/peers.part docs/measured/peers.md,rm docs/measured/peers.part)
