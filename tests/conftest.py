@@ -7,10 +7,11 @@ import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
-# A run that decides whether a change lands repeats itself; at a desk every run looks somewhere new.
-settings.register_profile("repeatable", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("repeatable")
+# A run that decides whether a change lands repeats itself; at a desk every run looks somewhere new. The first example
+# imports what a test needs, which takes longer than a deadline of single examples on a busy machine.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("new", deadline=None)
+settings.load_profile("repeatable" if os.environ.get("CI") else "new")
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so would every process that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -146,6 +146,8 @@ def test_names_given_to_evaluate_take_the_place_of_the_fit_s(run, model, tmp_pat
     assert "has no column 'user'" in err
 
 
+# An early Matplotlib calls a later pyparsing by old names; without pytest Python shows no such warnings.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:matplotlib")
 @pytest.mark.usefixtures("short_trials")
 def test_demo(run, monkeypatch, tmp_path):
     monkeypatch.setattr(tribit.paper.demo, "SHAPE", (40, 30))

@@ -199,10 +199,12 @@ FITS: dict[str, Callable[[Observations], Any]] = {
 
 def _track_fits(shown: bool) -> Iterator[tuple[str, Callable[[Observations], Any]]]:
     console = Console(stderr=True)
-    hidden = not (shown and console.is_terminal)
-    yield from track(
-        FITS.items(), "completing the table", console=console, transient=True, disable=hidden
-    )
+    if not (
+        shown and console.is_terminal
+    ):  # versions of rich before 15 end a disabled bar with an empty line
+        yield from FITS.items()
+        return
+    yield from track(FITS.items(), "completing the table", console=console, transient=True)
 
 
 def plot_demo(result: DemoResult, path: str | os.PathLike[str]) -> None:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -143,6 +143,7 @@ def _end_with_parent() -> None:
 def progress_bar(*, shown: bool) -> Iterator[Callable[[str, int], Callable[[], None]]]:
     """Yield a function that starts a bar and returns its advance; nothing is shown outside a terminal."""
     console = Console(stderr=True)
+    hidden = not (shown and console.is_terminal)
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -151,12 +152,13 @@ def progress_bar(*, shown: bool) -> Iterator[Callable[[str, int], Callable[[], N
         TextColumn("left"),
         TimeRemainingColumn(),
         console=console,
-        disable=not (shown and console.is_terminal),
+        disable=hidden,
     )
 
     def begin(name: str, total: int) -> Callable[[], None]:
         task = bar.add_task(name, total=total)
         return lambda: bar.advance(task)
 
-    with bar:
+    # Versions of rich before 15 end a disabled bar with an empty line.
+    with nullcontext() if hidden else bar:
         yield begin
