@@ -318,6 +318,29 @@ def test_a_regression_is_added_where_it_tells_more(chamber, monkeypatch, tmp_pat
     assert reports[0].average_precision > reports[1].average_precision + 0.05
 
 
+def test_a_regression_of_a_nearly_square_table_has_more_factors_than_rows(tmp_path):
+    rng = np.random.default_rng(13)
+    A = np.repeat(rng.random((50, 105)) < 0.15, 2, axis=0) & (rng.random((100, 105)) < 0.9)
+    train, _ = split(A.astype(int), seed=14)
+    recommender = Recommender(make(implicit_features=False, l2=6.0, l2_intercept=1.0)).fit(
+        observed(train)
+    )
+    assert recommender.model_.search_.regression is not None
+    assert recommender.model_.row_factors_.shape[1] > max(train.shape)
+    recommender.save(tmp_path / "model.tribit")
+    copy = Recommender.load(tmp_path / "model.tribit")
+    i, j = 7, int(np.flatnonzero(train[7] == 0)[0])
+    x = float(recommender.model_.complete("score")[i, j])
+    for asked in (recommender, copy):
+        parts = asked.explain(i, j).parts
+        assert "regression of the smaller side" in parts
+        assert sum(parts.values()) == pytest.approx(x, rel=1e-4)
+    # A new row with the entries of one of two that go together has the likes of the other.
+    new = copy.recommend(entries=train[[7]], n=5, level=None)
+    places = new.positions.values
+    assert np.mean(A[6, places]) > 3 * A.mean()
+
+
 def test_what_is_fixed_is_kept(parts):
     fitted = make(rank=4, implicit_features=False, l2_intercept=2.0).fit(observed(parts[0]))
     assert (fitted.rank_, fitted.implicit_features_, fitted.l2_intercept_) == (4, False, 2.0)
