@@ -8,7 +8,7 @@ import pytest
 from jinja2 import UndefinedError
 
 from report_models import NASTY, Parsed, bundle, draw, fixed, named
-from tribit import InvalidInputError, Observations, Recommender
+from tribit import BinaryMatrixCompletion, InvalidInputError, Observations, Recommender
 from tribit.report import make_report
 from tribit.report.page import SECTIONS, rounded_values, templates
 from tribit.report.wording import MAX_NAME_LENGTH, name_of
@@ -17,7 +17,9 @@ from tribit.report.wording import MAX_NAME_LENGTH, name_of
 def test_likes_alone():
     likes = draw((30, 25))
     likes = likes.take(np.flatnonzero(likes.labels > 0))
-    recommender = Recommender(random_state=0).fit(likes)
+    # With factors, so that there is a map.
+    model = BinaryMatrixCompletion(rank=2, random_state=0)
+    recommender = Recommender(model, random_state=0).fit(likes)
     report = make_report(recommender)
     words = Parsed(report.html).words
     assert "All of them are likes" in words

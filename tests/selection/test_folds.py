@@ -65,9 +65,8 @@ def test_numbers_of_folds_and_of_their_entries(n_likes, n_dislikes, parts, used)
 @pytest.mark.parametrize(
     ("n", "parts", "used"),
     [
-        (60, 5, 3),
-        (2_999, 5, 3),
-        (3_000, 10, 3),
+        (60, 10, 3),
+        (2_999, 10, 3),
         (4_999, 10, 3),
         (5_000, 10, 2),
         (9_999, 10, 2),
@@ -124,7 +123,7 @@ class Elsewhere(RemoteObservations):
 
 @pytest.mark.parametrize(
     ("n_likes", "n_dislikes", "parts", "used"),
-    [(2_000, 1_000, 5, 5), (50_000, 50_000, 10, 3), (12_000, 0, 10, 1), (2_900, 0, 5, 3)],
+    [(2_000, 1_000, 5, 5), (50_000, 50_000, 10, 3), (12_000, 0, 10, 1), (2_900, 0, 10, 3)],
 )
 def test_folds_elsewhere_have_the_same_numbers_and_bring_held_out_entries_here(
     n_likes, n_dislikes, parts, used
