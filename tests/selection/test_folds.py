@@ -138,7 +138,7 @@ def test_folds_elsewhere_have_the_same_numbers_and_bring_held_out_entries_here(
         # A hash spreads them as independent draws would.
         expected, n = seen.n_observed / parts, fold.held_out.n_observed
         assert abs(n - expected) < 5.0 * np.sqrt(expected)
-        assert fold.share == 1.0 - n / seen.n_observed
+        assert fold.share == (seen.n_observed - n) / seen.n_observed
         assert fold.train.n_observed == seen.n_observed - n
         np.testing.assert_array_equal(fold.weights, np.ones(n))
     assert len({fold.seed for fold in folds}) == used
