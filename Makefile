@@ -111,7 +111,7 @@ bench-large: .venv/.installed-test  ## the shape of MovieLens-20M on the CPU: sw
 	bash -o pipefail -c '$(BIN)/python -m benchmarks.large | tee docs/measured/large.part' \
 	  && mv docs/measured/large.part docs/measured/large.md || { rm -f docs/measured/large.part; exit 1; }
 
-bench-huge: .venv/.installed-test  ## 480,189 x 17,770 with a hundred million entries: search, fit and lists (16 GB; half an hour or more on two cores)
+bench-huge: .venv/.installed-test  ## 480,189 x 17,770 with a hundred million entries: search, fit and lists; FOLDER keeps the table (more than 16 GB, and more than half an hour on two cores)
 	bash -o pipefail -c '$(BIN)/python -m benchmarks.huge $(FOLDER) | tee docs/measured/huge.part' \
 	  && mv docs/measured/huge.part docs/measured/huge.md || { rm -f docs/measured/huge.part; exit 1; }
 

@@ -199,9 +199,8 @@ FITS: dict[str, Callable[[Observations], Any]] = {
 
 def _track_fits(shown: bool) -> Iterator[tuple[str, Callable[[Observations], Any]]]:
     console = Console(stderr=True)
-    if not (
-        shown and console.is_terminal
-    ):  # versions of rich before 15 end a disabled bar with an empty line
+    if not (shown and console.is_terminal):
+        # Versions of rich before 15 end a disabled bar with an empty line.
         yield from FITS.items()
         return
     yield from track(FITS.items(), "completing the table", console=console, transient=True)
