@@ -18,13 +18,13 @@ from tribit.selection.folds import make_folds, spec_for_fold
 from tribit.selection.problem import make_problem, warm_start
 from tribit.selection.row_subsample import (
     RowSubsample,
-    largest_penalty_of,
-    penalty_share,
-    row_subsample,
+    largest_penalty,
+    note_of,
+    row_subsamples,
     subsample_of,
 )
-from tribit.selection.stages import PENALTY_SHARES
-from tribit.selection.trials import Options
+from tribit.selection.stages import PENALTY_SHARES, largest_penalty_of
+from tribit.selection.trials import Options, Trials
 
 BASE = ModelSpec(rank=2)
 A = low_rank((60, 20), density=0.5)
@@ -32,6 +32,12 @@ A = low_rank((60, 20), density=0.5)
 
 def draws():
     return np.random.default_rng(3)
+
+
+def row_subsample(*given):
+    """Return the subsample that is searched, None for the full data."""
+    found = row_subsamples(*given)
+    return found and found[0]
 
 
 def part_entries(monkeypatch, n):
@@ -158,7 +164,7 @@ def test_a_search_of_a_large_table_fits_candidates_to_a_part_and_the_last_fit_to
     # Intercepts of both tables, whose largest ridges are compared; the candidates, of which there are none left for the
     # whole table; the last fit.
     whole = [each.n_observed == seen.n_observed for each in fitted]
-    assert np.flatnonzero(whole).tolist() == [1, len(fitted) - 1]
+    assert np.flatnonzero(whole).tolist() == [0, len(fitted) - 1]
     assert {each.shape[1] for each in fitted} == {seen.shape[1]}
     assert len({each.shape[0] for each in fitted[2:-1]}) == 1
     assert fitted[2].shape[0] < seen.shape[0]
@@ -206,7 +212,7 @@ def test_weights_of_entries_ask_for_all_of_the_table(small, monkeypatch):
     def refuse(*_):
         raise AssertionError("no part was to be taken")
 
-    monkeypatch.setattr(search_module, "row_subsample", refuse)
+    monkeypatch.setattr(search_module, "row_subsamples", refuse)
     model = BinaryMatrixCompletion(
         target="all", rho="row-column", rank=1, l2=1.0, gammas=(1, 0, 0), random_state=0, n_jobs=1
     )
@@ -216,7 +222,9 @@ def test_weights_of_entries_ask_for_all_of_the_table(small, monkeypatch):
 def test_ridges_hold_for_the_whole_table_and_are_smaller_in_the_part():
     seen = observed(low_rank((900, 20), density=0.5))
     part = subsample_of(seen, np.arange(0, 900, 9), 0)
-    share = penalty_share(part.observations, seen, BASE, Options(Arithmetic("float32", 1, "auto")))
+    options = Options(Arithmetic("float32", 1, "auto"))
+    share, whole = (largest_penalty(each, BASE, options) for each in (part.observations, seen))
+    share /= whole
     # Rows are many and short: a norm grows as the root of their number.
     assert share == pytest.approx(1 / 3, rel=0.1)
     settings = ModelSpec(rank=2, l2=6.0, l2_intercept=5.0, l2_implicit=None, l2_side=9.0)
@@ -249,6 +257,57 @@ def test_a_path_of_ridges_begins_at_the_largest_of_the_whole(monkeypatch):
     assert first.settings.l2 == pytest.approx(PENALTY_SHARES[0] * largest * np.sqrt(0.8), rel=0.05)
 
 
-def test_the_note_names_the_side():
-    assert "3 of 60 rows" in RowSubsample(observed(A), np.arange(3), 0, 60).note
-    assert "3 of 60 columns" in RowSubsample(observed(A.T), np.arange(3), 1, 60).note
+def test_the_note_names_the_side_and_the_table_of_the_penalties():
+    rows, more = (RowSubsample(observed(A), np.arange(n), 0, 60) for n in (3, 20))
+    assert note_of(rows, None).endswith("3 of 60 rows, the penalties of the best on all")
+    assert note_of(rows, more).endswith("3 of 60 rows, the penalties of the best on 20")
+    assert "3 of 60 columns" in note_of(RowSubsample(observed(A.T), np.arange(3), 1, 60), None)
+
+
+@pytest.mark.parametrize("labels", [A, A.T], ids=["rows", "columns"])
+def test_a_larger_subsample_has_all_rows_of_the_smaller_one(labels, small, monkeypatch):
+    monkeypatch.setattr(module, "MAX_LINE_SEARCH_ENTRIES", 350)
+    seen = observed(labels)
+    part, larger = row_subsamples(seen, BASE, draws())
+    assert part.observations.n_observed < 350 <= larger.observations.n_observed < seen.n_observed
+    np.testing.assert_array_equal(part.positions, row_subsample(seen, BASE, draws()).positions)
+    inside = part.within(larger)
+    np.testing.assert_array_equal(larger.positions[inside.positions], part.positions)
+    assert inside.size == larger.positions.size
+    expected = labels.take(part.positions, axis=part.axis)
+    kept = larger.observations.to_sparse().toarray().take(inside.positions, axis=part.axis)
+    np.testing.assert_array_equal(kept, expected)
+    monkeypatch.setattr(module, "MAX_LINE_SEARCH_ENTRIES", seen.n_observed)
+    assert row_subsamples(seen, BASE, draws())[1] is None
+
+
+@pytest.mark.usefixtures("short_trials")
+def test_penalties_of_a_very_large_table_are_found_on_a_larger_subsample(monkeypatch):
+    """Its penalties are those of the full data: smaller there by the ratio of the largest penalties."""
+    seen = observed(low_rank((600, 30), density=0.4))
+    part_entries(monkeypatch, 900)
+    monkeypatch.setattr(module, "MAX_LINE_SEARCH_ENTRIES", 3000)
+    scored = []
+    score = Trials.score
+
+    def watched(self, settings):
+        fold = self.folds[0]
+        scored.append((fold.train.shape[0], fold.penalty_share))
+        return score(self, settings)
+
+    monkeypatch.setattr(Trials, "score", watched)
+    options = {"implicit_features": False, "rank": 2, "gammas": (1, 0, 0), "l2_intercept": 3.0}
+    model = BinaryMatrixCompletion(random_state=0, n_jobs=1, **options).fit(seen)
+    sizes = list(dict.fromkeys(scored))
+    assert len(sizes) == 2
+    (small_rows, small_share), (rows, share) = sizes
+    assert small_rows < rows < 600
+    # Rows are many and short: a norm grows as the root of their number.
+    assert small_share == pytest.approx(np.sqrt(small_rows / 600), rel=0.15)
+    assert share == pytest.approx(np.sqrt(rows / 600), rel=0.1)
+    search = model.search_
+    assert search.stop_reason.endswith(f"the penalties of the best on {rows}")
+    assert search.ends["factors"].row_factors.shape == (600, 2)
+    assert model.row_factors_.any(axis=1).all()
+    again = BinaryMatrixCompletion(random_state=0, n_jobs=2, **options).fit(seen)
+    np.testing.assert_array_equal(model.row_factors_, again.row_factors_)

@@ -6,10 +6,11 @@ every column, so that its rows are as long as in the full data; a table with mor
 columns.
 
 A subsample has fewer entries in a column, and how much that lowers the best penalties depends on the table. Where noise
-decides they scale like the largest penalty (:func:`penalty_share`); where every column has many entries they do not
+decides they scale like the largest penalty (:func:`largest_penalty`); where every column has many entries they do not
 change. One factor for all penalties is therefore found by a line search on the full data. The model family, its rank
 and the ratios of its penalties stay as the subsample chose them. Held-out entries of the full data then calibrate the
-refit.
+refit. Where the full data have more than ``MAX_LINE_SEARCH_ENTRIES``, a larger sample of rows takes their place in the
+line search.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ SUBSAMPLE_SHARE, MIN_SUBSAMPLE_ENTRIES = 0.15, 300_000
 MAX_SUBSAMPLE_ENTRIES = 3_000_000
 #: Least number of entries of a table, in multiples of the subsample: with fewer a subsample saves little.
 MIN_SIZE_RATIO = 2.0
+#: Most entries on which one factor for all penalties is found, with all rows of the subsample among them.
+MAX_LINE_SEARCH_ENTRIES = 20_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +70,10 @@ class RowSubsample:
     axis: int
     size: int
 
-    @property
-    def note(self) -> str:
-        """Remark on the subsample for the record of a search."""
-        sampled = f"{self.positions.size} of {self.size} {('rows', 'columns')[self.axis]}"
-        return f"candidates were compared on a random sample of {sampled}, the penalties of the best on all"
+    def within(self, larger: RowSubsample) -> RowSubsample:
+        """Return the subsample as one of a larger subsample that has all of its rows."""
+        positions = np.searchsorted(larger.positions, self.positions)
+        return replace(self, positions=positions, size=larger.positions.size)
 
     def side(self, known: SideFeatures | None) -> SideFeatures | None:
         """Return the side features of the subsample."""
@@ -86,7 +88,9 @@ class RowSubsample:
             )
         return SideFeatures(*sides)
 
-    def full_folds(self, observations: Observations, folds: Sequence[Fold]) -> list[Fold]:
+    def full_folds(
+        self, observations: Observations, folds: Sequence[Fold], penalty_share: float = 1.0
+    ) -> list[Fold]:
         """Return folds of the full data that hold out the same entries as those of the subsample.
 
         The scores of fits to some rows and to all then refer to the same entries.
@@ -97,7 +101,8 @@ class RowSubsample:
             share_layouts(train)
             share = train.n_observed / observations.n_observed
             ends = self.full_ends(fold.ends)
-            found.append(Fold(train, held_out, np.ones(len(held_out)), share, fold.seed, ends))
+            weights = np.ones(len(held_out))
+            found.append(Fold(train, held_out, weights, share, fold.seed, ends, penalty_share))
         return found
 
     def _is_among(self, observations: Observations, some: Observations) -> NDArray[np.bool_]:
@@ -142,13 +147,13 @@ class RowSubsample:
         return np.concatenate([parts[:first], middle, parts[first + n :]])
 
 
-def row_subsample(
+def row_subsamples(
     observations: Observations, base: ModelSpec, draws: np.random.Generator
-) -> RowSubsample | None:
-    """Return the row subsample to search on; None for the full data, and then no random number is used.
+) -> tuple[RowSubsample, RowSubsample | None] | None:
+    """Return the row subsample to search on, and the larger one for the penalties, None for the full data.
 
-    The full data serve where they are small, remote or positive-only, and where a model of the mask has a ``rho`` for
-    each cell.
+    The full data serve for both where they are small, remote or positive-only, and where a model of the mask has a
+    ``rho`` for each cell: the result is None, and no random number is used.
     """
     if observations.is_remote or isinstance(base.rho, Missingness):
         return None
@@ -159,8 +164,14 @@ def row_subsample(
     axis = int(observations.shape[0] < observations.shape[1])
     size, counts = observations.shape[axis], observations.counts[axis]
     order = draws.permutation(size)
-    enough = int(np.searchsorted(np.cumsum(counts[order]), wanted)) + 1
-    return subsample_of(observations, np.sort(order[:enough]), axis)
+    n_entries = np.cumsum(counts[order])
+
+    def first(wanted: int) -> RowSubsample:
+        enough = int(np.searchsorted(n_entries, wanted)) + 1
+        return subsample_of(observations, np.sort(order[:enough]), axis)
+
+    is_large = observations.n_observed > MAX_LINE_SEARCH_ENTRIES
+    return first(wanted), first(MAX_LINE_SEARCH_ENTRIES) if is_large else None
 
 
 def subsample_of(observations: Observations, chosen: Positions, axis: int) -> RowSubsample:
@@ -184,19 +195,12 @@ def subsample_of(observations: Observations, chosen: Positions, axis: int) -> Ro
 INTERCEPT_WEIGHT = 3.0
 
 
-def penalty_share(
-    part: Observations, whole: Observations, base: ModelSpec, options: Options
-) -> float:
-    """Return the largest penalty of a subsample as a share of that of the full data.
+def largest_penalty(seen: Observations, base: ModelSpec, options: Options) -> float:
+    """Return the largest penalty of a table, beyond which all factors are 0.
 
-    A column of the subsample has fewer entries, so that a smaller penalty suffices against the noise in its factor.
-    Penalties that suit the subsample are too small for the full data, by about this share.
+    A column of a subsample has fewer entries, so that a smaller penalty suffices against the noise in its factor.
+    Penalties that suit the subsample are too small for the full data, by about the ratio of the largest penalties.
     """
-    norms = [_largest_penalty(each, base, options) for each in (part, whole)]
-    return norms[0] / norms[1]
-
-
-def _largest_penalty(seen: Observations, base: ModelSpec, options: Options) -> float:
     end: Any = None
     if base.intercept:
         unit = 4.0 * float(base.link.second(np.zeros(1), 1)[0])
@@ -226,6 +230,14 @@ class FullDataTrials(Trials):
         super()._keep(candidate, kept)
         if candidate is self.best:
             self.best_ends = dict(self.folds[0].ends)
+
+
+def note_of(subsample: RowSubsample, larger: RowSubsample | None) -> str:
+    """Return a remark on the subsamples for the record of a search."""
+    names = ("rows", "columns")[subsample.axis]
+    sampled = f"{subsample.positions.size} of {subsample.size} {names}"
+    where = "all" if larger is None else f"{larger.positions.size}"
+    return f"candidates were compared on a random sample of {sampled}, the penalties of the best on {where}"
 
 
 def search_full_data_penalty(lines: LineSearches, chosen: Candidate) -> Candidate:

@@ -29,8 +29,9 @@ from tribit.selection.record import DONE, Candidate, HeldOut, Search, Stack
 from tribit.selection.row_subsample import (
     FullDataTrials,
     RowSubsample,
-    penalty_share,
-    row_subsample,
+    largest_penalty,
+    note_of,
+    row_subsamples,
     scale_stack,
     search_full_data_penalty,
 )
@@ -169,10 +170,10 @@ def _run_of(
     # Weights by a model of the mask need the full data. On a GPU a fit to the full data takes as long as the work
     # around it.
     if weights is None and options.arithmetic.device == "cpu":
-        subsample = row_subsample(observations, space.base, draws)
-        if subsample is not None:
-            folds = make_folds(subsample.observations, None, draws)
-            return _SubsampleRun(space, folds, options, subsample, observations, **limits)
+        subsamples = row_subsamples(observations, space.base, draws)
+        if subsamples is not None:
+            folds = make_folds(subsamples[0].observations, None, draws)
+            return _SubsampleRun(space, folds, options, subsamples, observations, **limits)
     folds = make_folds(observations, None if space.label else weights, draws)
     return _Run(space, folds, options, **limits)
 
@@ -399,34 +400,48 @@ def stack_of(trials: Trials, best: Candidate, most: int) -> Stack | None:
 
 
 class _SubsampleRun(_Run):
-    """A search on folds of a row subsample, and of the penalties on the full data after it."""
+    """A search on folds of a row subsample, and of the penalties on the full data, or a larger subsample, after it."""
 
     def __init__(
         self,
         space: SearchSpace,
         folds: list[Fold],
         options: Options,
-        subsample: RowSubsample,
+        subsamples: tuple[RowSubsample, RowSubsample | None],
         observations: Observations,
         **limits: Any,
     ) -> None:
+        subsample, self.larger = subsamples
         inside = replace(options, side=subsample.side(options.side))
-        share = penalty_share(subsample.observations, observations, space.base, inside)
+        largest = largest_penalty(observations, space.base, options)
+        share = largest_penalty(subsample.observations, space.base, inside) / largest
         folds = [replace(fold, penalty_share=share) for fold in folds]
         super().__init__(space, folds, inside, **limits)
-        self.subsample, self.observations, self.all_options = subsample, observations, options
+        self.note = note_of(*subsamples)
+        #: The table of the line search, its options, its penalties as a share of those of the full data, and the
+        #: subsample as one of its rows.
+        self.observations, self.all_options, self.share = observations, options, 1.0
+        self.subsample = subsample
+        # Beside those of the folds they would be the peak of memory. The refit sorts the entries again.
+        forget_layouts(observations)
+        if self.larger is not None:
+            self.observations = self.larger.observations
+            self.all_options = replace(options, side=self.larger.side(options.side))
+            self.share = largest_penalty(self.observations, space.base, self.all_options) / largest
+            self.subsample = subsample.within(self.larger)
         self.full: FullDataTrials | None = None
 
     @property
     def candidates(self) -> list[Candidate]:
-        """All candidates, those on the full data last."""
+        """All candidates, those of the line search last."""
         return [*super().candidates, *([] if self.full is None else self.full.candidates)]
 
     @property
     def ends(self) -> dict[str, Factors]:
-        """Unknowns of the best fit to the full data; of fits to the subsample where there is none."""
+        """Unknowns of the best fit of the line search, or of fits to the subsample, for a fit to the full data."""
         ends = None if self.full is None else self.full.best_ends
-        return self.subsample.full_ends(super().ends) if ends is None else ends
+        ends = self.subsample.full_ends(super().ends) if ends is None else ends
+        return ends if self.larger is None else self.larger.full_ends(ends)
 
     def run_stages(self) -> tuple[str, ...]:
         """Run the stages on the subsample, then search the penalties of the chosen candidate on the full data."""
@@ -434,12 +449,10 @@ class _SubsampleRun(_Run):
         if best is not None:
             most = self.common["most"]
             left = None if most is None else most - len(self.trials.candidates)
-            # Beside those of the folds they would be the peak of memory. The refit sorts the entries again.
-            forget_layouts(self.observations)
-            folds = self.subsample.full_folds(self.observations, self.folds)
+            folds = self.subsample.full_folds(self.observations, self.folds, self.share)
             self.full = FullDataTrials(folds, self.all_options, **(self.common | {"most": left}))
             search_full_data_penalty(LineSearches(self.full, self.space), best)
-        return *notes, self.subsample.note
+        return *notes, self.note
 
     def held_out_biases(self) -> None:
         """Return None: biases alone are not fitted to the full data."""
