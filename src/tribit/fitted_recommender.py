@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tribit import evaluation, propensity, storage
+from tribit.backends.threads import count_jobs
 from tribit.completion.fitted_model import FittedModel
 from tribit.data.axis import Axes, HasAxes, longer
 from tribit.data.observations import Observations
@@ -124,7 +125,8 @@ class FittedRecommender(HasAxes):
     @cached_property
     def top_n_(self) -> TopN:
         """Top-N lists, prepared for repeated questions."""
-        return TopN(self.model_.scores_, self.ranker_, self.model_.device)
+        model = self.model_
+        return TopN(model.scores_, self.ranker_, model.device, n_jobs=count_jobs(model.n_jobs))
 
     def new_rows(self, entries: Observations) -> tuple[Scores, TopN]:
         """Return the scores and the lists of new rows alone, at the cost of these rows.

@@ -1,6 +1,7 @@
 import dataclasses
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
@@ -16,8 +17,10 @@ from tribit import (
 )
 from tribit.paper.systems import SYSTEMS
 from tribit.ranking import CandidateRanker
+from tribit.ranking import best_columns as best_columns_module
 from tribit.ranking import lists as lists_module
-from tribit.ranking.lists import Recommendations, best_columns
+from tribit.ranking.best_columns import best_columns
+from tribit.ranking.lists import Recommendations
 
 SHAPE = (12, 9)
 
@@ -90,8 +93,8 @@ def test_the_block_size_and_the_other_rows_change_no_bit(monkeypatch, block):
         options = {"exclude_seen": seen, "ranker": chosen}
         whole = model.recommend(range(12), 6, **options)
         with monkeypatch.context() as patch:
-            patch.setattr(lists_module, "BLOCK_SCORES", block)
-            patch.setattr(lists_module, "MIN_BLOCK_ROWS", 1)
+            patch.setattr(best_columns_module, "BLOCK_SCORES", block)
+            patch.setattr(best_columns_module, "MIN_BLOCK_ROWS", 1)
             parts = model.recommend(range(12), 6, **options)
         np.testing.assert_array_equal(parts.scores.values, whole.scores.values)
         assert parts.positions.tolist() == whole.positions.tolist()
@@ -306,3 +309,30 @@ def test_recommendations_are_frozen():
     assert isinstance(lists, Recommendations)
     with pytest.raises(dataclasses.FrozenInstanceError):
         lists.scores = None
+
+
+@pytest.mark.parametrize("records", [1, 5, 7, 10**6])
+@pytest.mark.parametrize("name", ["lists.csv", "lists.parquet"])
+def test_a_file_is_written_some_rows_at_a_time_and_has_all_lists(
+    tmp_path, monkeypatch, records, name
+):
+    full = labels(observed=1.0)
+    full[3] = labels(seed=4)[3]  # one row has columns left, the others have none
+    model, path = fitted(), tmp_path / name
+    for seen in (None, labels(seed=5), full):
+        lists = model.recommend(range(12), 4, exclude_seen=seen)
+        lists.write(path)
+        whole = path.read_bytes() if name.endswith("csv") else pq.read_table(path)
+        with monkeypatch.context() as patch:
+            patch.setattr(lists_module, "BLOCK_RECORDS", records)
+            blocks = list(lists.blocks())
+            lists.write(path)
+        again = path.read_bytes() if name.endswith("csv") else pq.read_table(path)
+        assert again == whole if name.endswith("csv") else again.equals(whole)
+        table = lists.table()
+        for heading, values in table.items():
+            parts = [block[heading] for block in blocks]
+            np.testing.assert_array_equal(np.concatenate(parts), values)
+        if seen is None:  # lists of four: a block ends with the list that fills it
+            assert len(blocks) == {1: 12, 5: 9, 7: 7, 10**6: 1}[records]
+    model.recommend([], 4).write(path)

@@ -79,11 +79,12 @@ ROWS = np.array([3, 29, 4, 0])
 LISTS = Lists(Ragged(np.array([1, 0, 24, 7, 5, 6]), np.array([0, 3, 3, 4, 6])))
 
 
-@pytest.mark.parametrize("at_once", [4096, 1, 3])
+@pytest.mark.parametrize("at_once", [(4096, 2**21), (1, 2**21), (4096, 1), (3, 20)])
 @pytest.mark.parametrize("level", [0.5, 0.9])
 @pytest.mark.parametrize("options", [{}, {"gammas": (0.5, 0.3, 0.2), "radius": 3.0, "rho": 0.5}])
 def test_lists_have_normal_intervals_of_the_score(monkeypatch, options, level, at_once):
-    monkeypatch.setattr(module, "ROWS_AT_ONCE", at_once)
+    for name, size in zip(("ROWS_AT_ONCE", "ENTRIES_AT_ONCE"), at_once, strict=True):
+        monkeypatch.setattr(module, name, size)
     seen = table()
     model = BinaryMatrixCompletion(rank=2, l2=1.0, dtype="float64", **FIXED, **options).fit(seen)
     found = with_intervals(LISTS, model.fitted_, seen, ROWS, level)

@@ -30,7 +30,7 @@ from tribit.data.axis import Positions, first_true
 from tribit.data.observations import Observations, read_entries, read_mask
 from tribit.errors import InvalidInputError, InvalidTypeError
 from tribit.model.scores import HasScores, Scores
-from tribit.ranking.lists import best_columns
+from tribit.ranking.best_columns import best_columns
 from tribit.ranking.scores import (
     Ranker,
     Score,

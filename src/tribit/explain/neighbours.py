@@ -33,7 +33,7 @@ from tribit.data.axis import AnyArray, Axes, Positions, as_list
 from tribit.data.observations import read_mask
 from tribit.errors import InvalidInputError
 from tribit.model.scores import HasScores, Scores, as_scores
-from tribit.ranking.lists import best_columns
+from tribit.ranking.best_columns import best_columns
 
 __all__ = ["Neighbours", "similar"]
 

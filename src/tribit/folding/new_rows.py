@@ -89,13 +89,15 @@ def merge_entries(
 
 def select_rows(entries: Observations, places: Positions) -> Observations:
     """Return the entries of some rows, as a matrix of these rows alone."""
-    number = np.full(entries.shape[0], -1)
-    number[places] = np.arange(places.size)
-    here = number[entries.rows] >= 0
+    counts = entries.counts[0]
+    lengths, ends = counts[places], np.cumsum(counts)
+    # Entries are in the order of their rows: those of each row follow its first one.
+    first = ends[places] - lengths - (np.cumsum(lengths) - lengths)
+    here = np.repeat(first, lengths) + np.arange(int(lengths.sum()))
     axes = Axes(Axis(entries.axes.rows.name, places.size), entries.axes.columns)
     return Observations.from_checked(
         Checked(
-            number[entries.rows[here]],
+            np.repeat(np.arange(places.size), lengths),
             entries.columns[here],
             entries.labels[here],
             axes,

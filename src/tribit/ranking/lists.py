@@ -6,8 +6,11 @@ estimates preference and leaves out exposure: whether the row will observe the c
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,17 +20,16 @@ from numpy.typing import NDArray
 from tribit.answers import Answer, skipped_remark, with_ids
 from tribit.backends.cuda.device import lists_on_device, memory_named
 from tribit.checks import check_count, check_not_negative
-from tribit.data.axis import AnyArray, Axes, Positions, as_list, first_true
+from tribit.data.axis import AnyArray, Axes, Positions, as_list
 from tribit.data.observations import read_mask
+from tribit.data.tables import write_blocks
 from tribit.errors import InvalidInputError, parameter
-from tribit.model.binary_matrices import BinaryRows
 from tribit.model.factors import Factors
 from tribit.model.scores import Scores
 from tribit.ragged import Ragged
+from tribit.ranking.best_columns import Screening, best_of
 from tribit.ranking.scores import (
     Ranker,
-    Rated,
-    Score,
     WeighedScore,
     as_scores_or_ranker,
     axes_of,
@@ -36,12 +38,8 @@ from tribit.ranking.scores import (
 
 __all__ = ["Recommendations", "TopN", "recommend"]
 
-#: Scores in memory at once: few enough for a core's cache.
-BLOCK_SCORES = 2**16
-#: Least rows at once: a ranker that solves for each row is faster with several together.
-MIN_BLOCK_ROWS = 16
-
-
+#: Records of a file that are written at once: some 40 MB as text.
+BLOCK_RECORDS = 2**18
 #: Bases of a list: the entries of the row, or of a row of which nothing is known the popularity of columns.
 BY_MODEL, BY_POPULARITY = "model", "popularity"
 
@@ -128,19 +126,42 @@ class Recommendations(Answer):
         They are the row, the column, its place from 1 and its score, and where they are known the probability of a
         like, the ends of its interval, the likes and dislikes to be expected, and the basis of the list.
         """
-        rows, columns, scores = self.pairs()
-        found: dict[str, AnyArray] = {"place": self.columns.places + 1, "score": scores}
+        return self._table(0, len(self))
+
+    def _table(self, first: int, last: int) -> dict[str, AnyArray]:
+        """Return the lists of some rows."""
+        lengths = self.lengths[first:last]
+        here = slice(self.columns.offsets[first], self.columns.offsets[last])
+        places = np.arange(here.start, here.stop) - self.columns.offsets[first:last].repeat(lengths)
+        found: dict[str, AnyArray] = {"place": places + 1, "score": self.scores.values[here]}
         if self.probabilities is not None:
-            found["probability"] = self.probabilities.values
+            found["probability"] = self.probabilities.values[here]
         if self.intervals is not None:
-            found |= {"lower": self.intervals.lower, "upper": self.intervals.upper}
+            found |= {"lower": self.intervals.lower[here], "upper": self.intervals.upper[here]}
         if self.likes is not None:
-            found["expected_likes"] = self.likes.values
+            found["expected_likes"] = self.likes.values[here]
         if self.dislikes is not None:
-            found["expected_dislikes"] = self.dislikes.values
+            found["expected_dislikes"] = self.dislikes.values[here]
         if self.basis is not None:
-            found["basis"] = np.repeat(self.basis, self.lengths)
-        return with_ids(self.names, (rows, columns), found)
+            found["basis"] = np.repeat(self.basis[first:last], lengths)
+        rows = np.repeat(self.rows[first:last], lengths)
+        return with_ids(self.names, (rows, self.columns.values[here]), found)
+
+    def blocks(self) -> Iterator[dict[str, AnyArray]]:
+        """Return the table some rows at a time; at least one block."""
+        cuts = np.flatnonzero(np.diff(self.columns.offsets[:-1] // BLOCK_RECORDS)) + 1
+        bounds = [0, *cuts.tolist(), len(self)]
+        return (self._table(first, last) for first, last in pairwise(bounds))
+
+    def write(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        escape_formulas: bool | None = None,
+        verbose: int = 0,  # noqa: ARG002 - writing takes seconds
+    ) -> None:
+        """Write the table to a file, some rows at a time (:meth:`tribit.answers.Answer.write`)."""
+        write_blocks(path, self.blocks(), escape_formulas=escape_formulas)
 
     def check(self) -> None:
         """Refuse lists without a column."""
@@ -181,6 +202,8 @@ class TopN:
         The cells of the entries, which lists leave out by default; None where they are not kept.
     prepared : callable or None
         Scores for any weight that were computed before (:mod:`tribit.serve.served_model`); None to compute them.
+    n_jobs : int
+        Threads of lists by ``x`` alone; the lists are the same for any number.
 
     Examples
     --------
@@ -197,6 +220,7 @@ class TopN:
     device: str = "cpu"
     seen: sp.csr_array | None = None
     prepared: WeighedScore | None = None
+    n_jobs: int = 1
 
     @cached_property
     def without_ranker(self) -> TopN:
@@ -207,6 +231,13 @@ class TopN:
     def score_for_weight(self) -> WeighedScore:
         """Scores of every column for some rows and any weight of dislikes."""
         return self.prepared or weighed_score(self.model, self.ranker)
+
+    @cached_property
+    def screening(self) -> Screening | None:
+        """The factors of a model alone, which is ordered by ``x``; None beside a ranker."""
+        if self.ranker is not None or not isinstance(self.model, Scores):
+            return None
+        return Screening.of(self.model.factors)
 
     @property
     def axes(self) -> Axes:
@@ -237,13 +268,15 @@ class TopN:
         weight = check_not_negative("avoid_dislikes", avoid_dislikes)
         scores_of = model if self.ranker is None and isinstance(model, Scores) else None
         on_device = allowed.all() and lists_on_device(self, places.size * axes.shape[1])
-        if scores_of is not None and on_device:
-            positions, scores = _best_on_device(scores_of.factors, places, n, left_out)
-            rates = None
-        else:
-            positions, scores, rates = _best_of(
+        rates = None
+        if self.screening is None:
+            positions, scores, rates = best_of(
                 lambda rows: self.score_for_weight(rows, weight), places, allowed, n, left_out
             )
+        elif on_device:
+            positions, scores = _best_on_device(self.screening.factors, places, n, left_out)
+        else:
+            positions, scores = self.screening.best(places, allowed, n, left_out, self.n_jobs)
         is_listed = positions >= 0
         listed = Ragged.of(positions, is_listed)
         worths: AnyArray = scores[is_listed]
@@ -312,63 +345,3 @@ def _best_on_device(
         if whole:
             return on_device(P, Q, n, seen)
         return on_device(P[places], Q, n, None if seen is None else seen[places])
-
-
-def best_columns(
-    score: Score, rows: Positions, n_columns: int, n: int, seen: sp.csr_array | None = None
-) -> tuple[Positions, NDArray[np.float64]]:
-    """Return the positions of the ``n`` best columns of each row and their scores; stored entries are left out.
-
-    Best first, equal scores in the order of their columns; -1 and ``-inf`` where columns ran out.
-    """
-    return _best_of(score, rows, np.ones(n_columns, dtype=bool), n, seen)[:2]
-
-
-def _best_of(
-    score: Score,
-    rows: Positions,
-    allowed: NDArray[np.bool_],
-    n: int,
-    seen: sp.csr_array | None,
-) -> tuple[Positions, NDArray[np.float64], NDArray[np.float64] | None]:
-    """Return the best columns, their scores, and the rates of likes and dislikes where the scores come with them."""
-    positions = np.full((rows.size, n), -1, dtype=np.int64)
-    scores = np.full((rows.size, n), -np.inf)
-    rates = None
-    step = max(MIN_BLOCK_ROWS, BLOCK_SCORES // allowed.size)
-    for start in range(0, rows.size, step):
-        places = rows[start : start + step]
-        found = score(places)
-        block = np.array(found.scores if isinstance(found, Rated) else found, dtype=np.float64)
-        if (odd := first_true(np.asarray(np.isnan(block).any(axis=1)))) is not None:
-            raise InvalidInputError(
-                f"A score of row {places[odd]} is not a number (NaN); rank finite scores only."
-            )
-        free = np.tile(allowed, (len(block), 1))
-        block[:, ~allowed] = -np.inf
-        if seen is not None:
-            out = BinaryRows.of(seen, places)
-            free[out.rows, out.columns] = False
-            block[out.rows, out.columns] = -np.inf
-        i, place, j = _best(block, free, n)
-        positions[start + i, place], scores[start + i, place] = j, block[i, j]
-        if isinstance(found, Rated):
-            rates = np.full((2, *scores.shape), np.nan) if rates is None else rates
-            rates[:, start + i, place] = found.likes[i, j], found.dislikes[i, j]
-    return positions, scores, rates
-
-
-def _best(
-    block: NDArray[np.float64], free: NDArray[np.bool_], n: int
-) -> tuple[Positions, Positions, Positions]:
-    """Return row, place in the list and column of the ``n`` best free entries of each row."""
-    if n < block.shape[1]:
-        # All that reach the n-th best, so that among equals the column decides and not the partition.
-        nth = block.shape[1] - n
-        free = free & (block >= np.partition(block, nth, axis=1)[:, nth, None])
-    i, j = np.nonzero(free)
-    order = np.lexsort((j, -block[i, j], i))
-    i, j = i[order], j[order]
-    place = np.arange(i.size) - np.searchsorted(i, i)
-    kept = place < n
-    return i[kept], place[kept], j[kept]

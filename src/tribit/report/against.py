@@ -25,7 +25,7 @@ from tribit.evaluation.held_out import Evaluation
 from tribit.evaluation.ranking import labels_of_lists, ndcg_of_lists
 from tribit.model.scores import PlacedEntries, Scores
 from tribit.nouns import Nouns, with_noun
-from tribit.ranking.lists import best_columns
+from tribit.ranking.best_columns import best_columns
 from tribit.ranking.rate_ranker import fit_ranker
 from tribit.ranking.scores import Ranker, model_score
 from tribit.report.card import describe_like, describe_table
