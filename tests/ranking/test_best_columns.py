@@ -33,7 +33,7 @@ def by_sorting(known, rows, allowed, n, seen):
 
 
 def everywhere(known):
-    return np.ones(known.shape[1], dtype=bool)
+    return np.ones(known.column_factors.shape[0], dtype=bool)
 
 
 @pytest.mark.parametrize("n", [1, 10, 299, 300])
@@ -114,8 +114,8 @@ def test_a_score_that_is_not_a_number_is_refused():
 
 
 def test_neither_blocks_nor_threads_nor_other_rows_change_a_bit(monkeypatch):
-    known = factors(shape=(90, 50))
-    rows = np.arange(90)
+    known = factors(shape=(2000, 50), rank=12)
+    rows = np.arange(2000)
     whole = Screening.of(known).best(rows, everywhere(known), 6, None)
     monkeypatch.setattr(module, "BLOCK_SCORES", 1)
     for least in (1, 7):
