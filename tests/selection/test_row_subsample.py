@@ -140,8 +140,12 @@ def test_what_the_part_has_found_is_the_start_of_the_whole(labels, features):
     np.testing.assert_array_equal(turned.column_factors[:20], before.column_factors[:20])
     assert not np.delete(turned.row_factors[:60], chosen, axis=0).any()
     if features:
-        np.testing.assert_array_equal(
-            turned.column_factors[20 + chosen], before.column_factors[20:]
+        growth = np.sqrt(60 / 5)
+        np.testing.assert_allclose(
+            turned.column_factors[20 + chosen], growth * before.column_factors[20:]
+        )
+        np.testing.assert_allclose(
+            turned.column_intercepts[20 + chosen], growth * before.column_intercepts[20:]
         )
         assert not np.delete(turned.column_factors[20:], chosen, axis=0).any()
 

@@ -119,31 +119,36 @@ class RowSubsample:
         """Return the unknowns of fits to the subsample as starts for the full data: 0 for rows outside it.
 
         Implicit features give such a row factors all the same, and Newton's method finds them in its first half-sweep.
+        The features of a column are divided by the root of its number of entries, so that their coefficients are
+        multiplied by that of the ratio of the sizes: the factors of the columns are then those of the subsample.
         """
         return {family: self._full_end(family, end) for family, end in ends.items()}
 
     def _full_end(self, family: str, end: Factors) -> Factors:
         turned = end.transposed if self.axis else end
         n, others = self.positions.size, self.observations.shape[1 - self.axis]
+        columns = turned.column_factors, turned.column_intercepts
         # Own unknowns stand first, then those of implicit features: one for each row of the other side.
-        implicit = "implicit" in family
+        if "implicit" in family:
+            growth = float(np.sqrt(self.size / n))
+            V, c = columns
+            columns = (
+                self._scatter_rows(V, others, n, growth),
+                self._scatter_rows(c, others, n, growth),
+            )
         found = Factors(
             self._scatter_rows(turned.row_factors, 0, n),
-            self._scatter_rows(turned.column_factors, others, n)
-            if implicit
-            else turned.column_factors,
+            columns[0],
             turned.intercept,
             self._scatter_rows(turned.row_intercepts, 0, n),
-            self._scatter_rows(turned.column_intercepts, others, n)
-            if implicit
-            else turned.column_intercepts,
+            columns[1],
         )
         return found.transposed if self.axis else found
 
-    def _scatter_rows(self, parts: Array, first: int, n: int) -> Array:
-        """Return unknowns in which ``n`` from the first on belong to the subsample, and 0 elsewhere."""
+    def _scatter_rows(self, parts: Array, first: int, n: int, factor: float = 1.0) -> Array:
+        """Return unknowns in which ``n`` from the first on, times a factor, are of the subsample, and 0 elsewhere."""
         middle = np.zeros((self.size, *parts.shape[1:]), dtype=parts.dtype)
-        middle[self.positions] = parts[first : first + n]
+        middle[self.positions] = factor * parts[first : first + n]
         return np.concatenate([parts[:first], middle, parts[first + n :]])
 
 
