@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from reference import random_factors, random_matrix
-from tribit import BinaryMatrixCompletion, Observations, pn, tri
+from tribit import BinaryMatrixCompletion, Observations, Risk, pn, tri
 from tribit.backends import compiled, make_backend, tile_sample
 from tribit.backends.balls import RowProblem
 from tribit.backends.rows import RowState
@@ -74,6 +74,35 @@ def test_values_gradients_and_models_of_long_and_empty_rows(dtype, intercept, k,
         list(backend.map_panels(fill, Q))
         found.append(gathered)
     np.testing.assert_allclose(found[1], found[0], **near)
+
+
+@needs_numba
+@pytest.mark.parametrize(
+    ("risk", "weighted", "same"),
+    [(pn(), False, True), (Risk(0.9, 0.0, 0.0, 0.3), False, False), (pn(), True, False)],
+    ids=["signs", "a factor that single precision rounds", "own weights"],
+)
+def test_sums_in_double_precision_share_weights_that_single_precision_keeps(
+    risk, weighted, same, always
+):
+    seen = Observations.from_matrix(long_rows())
+    if weighted:
+        seen = seen.with_weights(np.random.default_rng(0).random(seen.n_observed) + 0.1)
+    single, double = (
+        make_backend(seen, Logistic(), risk, dtype=dtype, n_jobs=1)
+        for dtype in ("float32", "float64")
+    )
+    again = single.astype("float64")
+    if not same:
+        assert again is None
+        return
+    assert again.side is single.side
+    assert again.dtype == np.float64
+    assert single.transposed.astype("float64").side is single.other
+    P, Q = random_factors(single.shape, 5)
+    assert again.value(P, Q) == double.value(P, Q) != single.value(P, Q)
+    for one, other in zip(again.gradient(P, Q), double.gradient(P, Q), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @needs_numba

@@ -6,7 +6,7 @@ Rows of similar length are padded to one length and make a batch. A batch is a f
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,10 @@ from tribit.backends.balls import Roots, multiply_stacks
 from tribit.backends.base import Backend, GramCache, RowModels
 from tribit.backends.compiled import kernels_for
 from tribit.backends.layout import Batch, RowLayout
-from tribit.backends.losses import LogisticLoss
+from tribit.backends.losses import LogisticLoss, WeightedLoss
+
+if TYPE_CHECKING:
+    from tribit.data.observations import Observations
 
 Array = NDArray[np.floating[Any]]
 
@@ -163,14 +166,24 @@ class CompiledSparse(Backend):
     """
 
     takes_all = False
+    weighs_labels = True
 
     @classmethod
-    def build(cls, *arguments: Any, **options: Any) -> Any:
+    def build(
+        cls,
+        observations: Observations,
+        loss: WeightedLoss,
+        plus: Array,
+        minus: Array,
+        **options: Any,
+    ) -> Any:
         """Return the backend: compiled for the logistic link and many entries."""
-        observations, loss, *_ = arguments
         fits = max(observations.shape) < 2**31  # places have 32 bits
         if fits and type(loss) is LogisticLoss and kernels_for(observations.n_observed):
             from tribit.backends.compiled.backend import CompiledBackend  # noqa: PLC0415
 
-            return CompiledBackend.build(*arguments, **options)
-        return SparseBackend.build(*arguments, **options)
+            return CompiledBackend.build(observations, loss, plus, minus, **options)
+        if plus.size != observations.n_observed:  # those of a dislike and of a like
+            likes = observations.labels > 0
+            plus, minus = (np.where(likes, each[1], each[0]) for each in (plus, minus))
+        return SparseBackend.build(observations, loss, plus, minus, **options)

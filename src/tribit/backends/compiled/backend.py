@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,10 +17,14 @@ from tribit.backends.balls import RowProblem
 from tribit.backends.base import Backend, GramCache, Places, RowModels
 from tribit.backends.compiled import rows as kernels
 from tribit.backends.compiled.algebra import sparse_times
-from tribit.backends.layout import stable_order
+from tribit.backends.layout import layouts, stable_order
+from tribit.backends.losses import WeightedLoss
 from tribit.backends.rows import HalfSweep, RowState, half_sweep
 from tribit.backends.threads import ordered_map
 from tribit.model.design import Block
+
+if TYPE_CHECKING:
+    from tribit.data.observations import Observations
 
 #: Entries and rows in a block: enough that the call itself costs nothing, and few enough that threads end together.
 BLOCK_ENTRIES, BLOCK_ROWS = 32768, 1024
@@ -53,16 +57,18 @@ class EntriesByRow:
 
 
 class _CompiledSide:
-    """The entries of one orientation with their weights."""
+    """The entries of one orientation with both weights of each, as in a CSR matrix."""
 
-    def __init__(self, layout: EntriesByRow, weights: tuple[Array, Array]) -> None:
+    def __init__(
+        self, layout: EntriesByRow, weights: Array, likes: NDArray[np.bool_] | None
+    ) -> None:
         self.shape, self.blocks, self.order = layout.shape, layout.blocks, layout.order
-        #: as in a CSR matrix, with both weights of each entry
-        self.entries = (
-            layout.indptr,
-            layout.columns,
-            np.stack([each[layout.order] for each in weights]),
-        )
+        if likes is None:
+            own = weights.take(layout.order, axis=1)
+        else:
+            like, dislike = weights[:, 1:], weights[:, :1]
+            own = np.where(likes[layout.order], like, dislike)
+        self.entries = layout.indptr, layout.columns, own
 
 
 class CompiledPanel:
@@ -104,15 +110,52 @@ class CompiledBackend(Backend):
     takes_all = False
     layout: ClassVar = EntriesByRow
 
+    #: Whether the weights are the same numbers in single and in double precision.
+    has_exact_weights = False
+
     @classmethod
-    def arrange(
+    def build(
         cls,
-        layout: EntriesByRow,
-        weights: tuple[Array, Array],
-        bounds: Array | None,  # noqa: ARG003 - exact curvatures cost as little
-    ) -> _CompiledSide:
-        """Put the weights of the observed entries in order."""
-        return _CompiledSide(layout, weights)
+        observations: Observations,
+        loss: WeightedLoss,
+        plus: Array,
+        minus: Array,
+        *,
+        dtype: str,
+        n_jobs: int,
+    ) -> Self:
+        """Return the backend; two weights are those of a dislike and of a like."""
+        kind, labels = np.dtype(dtype), observations.labels
+        wide = np.stack(loss.weights(plus, minus))
+        weights = wide.astype(kind, copy=False)
+        by_label = plus.size != labels.size
+        likes = labels > 0 if by_label else None
+        side, other = (
+            _CompiledSide(each, weights, likes) for each in layouts(cls.layout, observations)
+        )
+        found = cls(side, other, loss, kind, n_jobs)
+        found.has_exact_weights = by_label and np.array_equal(wide.astype(np.float32), wide)
+        return found
+
+    @classmethod
+    def arrange(cls, layout: Any, weights: tuple[Array, Array], bounds: Array | None) -> Any:
+        """Not used: :meth:`build` puts the weights in order."""
+        raise NotImplementedError
+
+    @property
+    def transposed(self) -> Self:
+        """The same risk with the roles of P and Q exchanged."""
+        found = super().transposed
+        found.has_exact_weights = self.has_exact_weights
+        return found
+
+    def astype(self, dtype: str) -> Self | None:
+        """Return the same sums in another type of arithmetic, with the same arrays; None if the weights were rounded."""
+        if not self.has_exact_weights:
+            return None
+        found = type(self)(self.side, self.other, self.loss, np.dtype(dtype), self.n_jobs)
+        found.has_exact_weights = True
+        return found
 
     @staticmethod
     def check(shape: tuple[int, int], P: Array, Q: Array) -> None:
