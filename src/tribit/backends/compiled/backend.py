@@ -150,7 +150,7 @@ class CompiledBackend(Backend):
         return found
 
     def astype(self, dtype: str) -> Self | None:
-        """Return the same sums in another type of arithmetic, with the same arrays; None if the weights were rounded."""
+        """Return the same sums in another type, with the same arrays; None if single precision rounds the weights."""
         if not self.has_exact_weights:
             return None
         found = type(self)(self.side, self.other, self.loss, np.dtype(dtype), self.n_jobs)
