@@ -89,7 +89,6 @@ def test_the_stable_order_is_that_of_a_comparison_sort(most, kind):
 @pytest.mark.parametrize("risk", [pn(), tri(0.6, 0.2, 0.2, 0.8)], ids=["pn", "tri"])
 def test_weights_of_one_risk_do_not_stay_for_the_next(risk):
     seen = Observations.from_matrix(A)
-    seen = seen.with_weights(np.arange(1, seen.n_observed + 1))  # without, two numbers serve
     share_layouts(seen)
     factors = Factors.of(draws.normal(size=(300, 3)), draws.normal(size=(270, 3)))
     first, second = (Objective(seen, Logistic(s), risk).value(factors) for s in (1.0, 2.0))
