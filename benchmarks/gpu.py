@@ -25,6 +25,7 @@ from tribit.ranking.lists import TopN
 
 Found = TypeVar("Found")
 SHAPE, ENTRIES = (138_493, 26_744), 20_000_000
+HUGE_SHAPE, HUGE_ENTRIES = (480_189, 17_770), 100_000_000
 #: Settings of single fits: the ridges that were good on MovieLens-100k.
 FIXED = {"rank": 32, "l2": 12.0, "l2_intercept": 1.5, "calibration": None, "random_state": 0}
 FEATURES = {"implicit_features": True, "l2_implicit": 30.0, "activity_floor": (1.0, 1.0)}
@@ -247,6 +248,29 @@ def lists(seen: Observations) -> None:
     )
 
 
+def hundred_million(_: Observations) -> None:
+    """Print search and fit of a table of the shape of the Netflix prize."""
+    seen = drawn(HUGE_SHAPE, HUGE_ENTRIES)
+    torch.cuda.reset_peak_memory_stats()
+    model = BinaryMatrixCompletion(device="cuda", random_state=0)
+    taken, _ = seconds(lambda: model.fit(seen))
+    found = model.search_
+    assert found is not None
+    print_table(
+        f"{HUGE_SHAPE[0]:,} x {HUGE_SHAPE[1]:,}, {HUGE_ENTRIES:,} seen",
+        ("search and fit, s", "of it the search, s", "candidates", "members", "GPU memory, GB"),
+        [
+            (
+                f"{taken:.0f}",
+                f"{found.seconds:.0f}",
+                len(found.candidates),
+                1 if found.stack is None else len(found.stack.members),
+                f"{torch.cuda.max_memory_allocated() / 2**30:.1f}",
+            )
+        ],
+    )
+
+
 SECTIONS = {
     "passes": passes,
     "fits": fits,
@@ -254,6 +278,7 @@ SECTIONS = {
     "ranker": ranker,
     "sizes": sizes,
     "defaults": defaults,
+    "hundred_million": hundred_million,
 }
 
 
