@@ -1,17 +1,25 @@
-"""Growth of the cost of a sweep with rows, columns, entries and rank, each doubled in turn.
+"""Growth of the cost of a sweep with rows, columns, entries and rank, each doubled in turn, and the hardware's limit.
 
-``python -m benchmarks.growth`` prints the table of the manual. Times are CPU seconds of one thread, the smallest of a
+``python -m benchmarks.growth`` prints the tables of the manual. Times are CPU seconds of one thread, the smallest of a
 few iterations in two rounds in which the tables take turns, because other processes only add time.
+
+The limit of an iteration is its operations over the rate of a matrix product, or its bytes over the bandwidth of
+memory, whichever is longer: each array is read or written once in a pass, and factors are in the caches.
 """
 
+import os
 import time
 import warnings
 from collections.abc import Callable
 from itertools import pairwise
 
+import numpy as np
+from threadpoolctl import threadpool_limits
+
 from benchmarks.data import skewed
-from benchmarks.measure import machine, print_table
+from benchmarks.measure import machine, median_seconds, print_table
 from tribit import BinaryMatrixCompletion, Observations
+from tribit.backends.compiled import VARIABLE
 
 #: Rows, columns, entries and rank of the table from which each is doubled.
 BASE = {"rows": 10_000, "columns": 5_000, "entries": 500_000, "rank": 16}
@@ -76,8 +84,73 @@ def growth(measure: Callable[[Observations, int, dict[str, object]], float]) -> 
     ]
 
 
+def operations_and_bytes(kind: str) -> tuple[float, float]:
+    """Return the floating-point operations of an iteration on the base table, and the bytes that it moves."""
+    rows, columns, entries, rank = BASE.values()
+    # x = P Q' with biases, the free columns of a row, and those of a block of features with the biases beside.
+    m, free, wide = rank + 2, rank + 1, rank + 1
+    of_link = 10  # an exponential and a few products
+    factors = 4 * (rows + columns) * m
+    index, weights, number = 4, 8, 4
+    if kind == "PN sweep":
+        # Both sides: x, gradient and half of the curvature at each entry, x after the step, and a solve for each row.
+        of_entry = 2 * m + 2 * free + free * (free + 1) + 2 * m + 2 * of_link
+        work = 2 * entries * of_entry + (rows + columns) * free**3 / 3
+        return work, 2 * (entries * (index + weights) + factors)
+    if kind == "mixture sweep":
+        # Both sides: x and gradient at each cell.
+        cells = rows * columns
+        return 2 * cells * (2 * m + 2 * free + of_link), 2 * (entries * (index + weights) + factors)
+    # x and the gradients of both sides; two masks and their transposes; six pairs of stored vectors.
+    work = entries * (6 * m + of_link + 4 * 2 * wide)
+    moved = entries * (index + weights + 2 * number + 2 * index + number + 4 * (index + number))
+    unknowns = 2 * (rows + columns) * wide
+    return work + 4 * 6 * unknowns, moved + 4 * 2 * 6 * unknowns + 6 * factors
+
+
+def rates() -> tuple[float, float]:
+    """Return the operations of a matrix product in single precision and the bytes of a sum, each per second."""
+    draws = np.random.default_rng(0)
+    A, B = (draws.standard_normal((1500, 1500), dtype=np.float32) for _ in range(2))
+    x, y = (draws.standard_normal(2**25, dtype=np.float32) for _ in range(2))
+    out = np.empty_like(x)
+    with threadpool_limits(1):
+        product = median_seconds({"": lambda: A @ B}, 7)[""]
+        total = median_seconds({"": lambda: np.add(x, y, out=out)}, 7)[""]
+    return 2 * 1500**3 / product, 3 * x.nbytes / total
+
+
+def print_limits() -> None:
+    """Print one row for each kind of iteration: seconds with and without the kernels, work, and the limit."""
+    flops, bandwidth = rates()
+    seen = skewed((BASE["rows"], BASE["columns"]), BASE["entries"])
+    before, found = os.environ.get(VARIABLE), []
+    for kind, (options, _) in KINDS.items():
+        taken = []
+        for compiled in ("0", "1"):
+            os.environ[VARIABLE] = compiled
+            taken.append(min(iteration_seconds(seen, BASE["rank"], options) for _ in range(ROUNDS)))
+        work, moved = operations_and_bytes(kind)
+        by_work, by_memory = work / flops, moved / bandwidth
+        least = max(by_work, by_memory)
+        found.append(
+            [kind, *(f"{each:.3f} s" for each in taken), f"{work / 1e9:.2f}", f"{moved / 2**20:.0f}",
+             f"{least:.3f} s ({'operations' if by_work > by_memory else 'bytes'})",
+             f"{taken[1] / least:.1f}"]
+        )  # fmt: skip
+    os.environ.pop(VARIABLE)
+    if before is not None:
+        os.environ[VARIABLE] = before
+    print_table(
+        f"The same table beside the hardware: {flops / 1e9:.0f} Gflop/s in a product, {bandwidth / 1e9:.1f} GB/s "
+        "in a sum, one thread",
+        ("iteration", "NumPy", "compiled", "Gflop", "MB moved", "limit", "compiled / limit"),
+        found,
+    )
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     print(machine())
     rows, columns, entries, rank = BASE.values()
     print_table(
@@ -86,6 +159,7 @@ def main() -> None:
         ("iteration", "base", *(f"{name} x 2" for name in BASE)),
         growth(iteration_seconds),
     )
+    print_limits()
 
 
 if __name__ == "__main__":

@@ -141,10 +141,6 @@ REASONS: dict[tuple[str, str], str] = {
         "total = self.sums[-1] if self.sums.size else 0.0",
         "1.0",
     ): "an empty list has one place alone",
-    (
-        "here = np.flatnonzero((i >= start) & (i < start + ROWS_AT_ONCE))",
-        "i <= start + ROWS_AT_ONCE",
-    ): "the first row of the next block is computed twice",
     ("like = entries.labels > 0", "entries.labels >= 0"): SIGN,
     (
         "return np.where(np.asarray(labels) > 0, self.like, self.dislike)",

@@ -3,7 +3,8 @@
 Every system is fitted to the same training entries with the same number of threads, each run in a process of its own,
 with growing numbers of iterations: a curve of quality over time. Settings of the peers, and of tribit's fits without a
 search, were chosen on the validation part by the grids below (``--tune``; for 1M entries a smaller grid for tribit,
-cmfrec and ALS, and the settings of 100k for the others: ``peers.json``). Scores become probabilities by one Platt
+cmfrec and ALS, and the settings of 100k for the others; for 20M those that tribit's search had found for tribit, three
+penalties for cmfrec, and the settings of 1M for the others: ``peers.json``). Scores become probabilities by one Platt
 calibration on the validation part for every system, tribit's too, as most peers have no probabilities; log-loss and
 error rate are those of the test part. "search and fit" is tribit without arguments: it has chosen its settings by
 itself, on training entries, within the time that is shown.
@@ -15,6 +16,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -40,6 +42,23 @@ Array = np.ndarray
 Scores = Callable[[Array, Array], Array]
 
 
+#: Shapes and numbers of entries of simulated tables.
+SIZES = {
+    "100k": ((943, 1682), 100_000),
+    "1M": ((6040, 3706), 1_000_209),
+    "20M": ((138_493, 26_744), 20_000_000),
+}
+#: Where the largest table is kept for all runs: simulating it takes minutes.
+KEPT = "TRIBIT_PEERS_TABLE"
+
+
+def keep_table(path: str) -> None:
+    """Simulate the largest table and save it."""
+    seen = exposed(*SIZES["20M"])
+    places = (each.astype(np.int32) for each in (seen.rows, seen.columns))
+    np.savez(path, *places, seen.labels)
+
+
 def tables(name: str) -> tuple[Observations, Observations, Observations]:
     """Return training, validation and test entries: 90, 5 and 5 in 100."""
     if name == "100k" and FOLDER:
@@ -47,8 +66,11 @@ def tables(name: str) -> tuple[Observations, Observations, Observations]:
         whole = Observations.from_ratings(
             users - 1, items - 1, ratings, like_at=4, shape=(943, 1682)
         )
+    elif name == "20M":
+        with np.load(os.environ[KEPT]) as table:
+            whole = Observations.from_pairs(*table.values(), shape=SIZES[name][0])
     else:
-        whole = exposed(*(((943, 1682), 100_000) if name == "100k" else ((6040, 3706), 1_000_209)))
+        whole = exposed(*SIZES[name])
     part = np.random.default_rng(0).random(whole.n_observed)
     rest, test = whole.hold_out(part < 0.05)
     part = part[part >= 0.05]
@@ -391,6 +413,8 @@ def tune(table: str) -> None:
 
 #: Systems that take a dense table, and are compared on the small one alone.
 SMALL = ("girth, 1PL", "mirt", "py-irt, 1PL")
+#: Greatest numbers of iterations on the largest table: with more a run takes minutes.
+MAX_ITERATIONS = {"cmfrec": 8, "implicit ALS": 10, "implicit LMF": 30}
 
 
 def main() -> None:
@@ -399,13 +423,14 @@ def main() -> None:
     # The first fits compile, and keep what they compiled.
     measured("tribit, search and fit", "100k", 1, {})
     curves: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for table in ("100k", "1M"):
+    for table in SIZES:
         curves[table] = {}
         for system, (_, iterations, grid) in SYSTEMS.items():
             settings = CHOSEN.get(table, {}).get(system, {})
             if (grid and not settings) or (table != "100k" and system in SMALL):
                 continue
-            runs = (measured(system, table, each, settings) for each in iterations)
+            most = MAX_ITERATIONS.get(system, np.inf) if table == "20M" else np.inf
+            runs = (measured(system, table, n, settings) for n in iterations if n <= most)
             points = [point for point in runs if point is not None]
             if points:
                 curves[table][system] = points
@@ -440,7 +465,7 @@ def _draw(curves: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, panels = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
+    figure, panels = plt.subplots(1, len(curves), figsize=(15, 4.4), layout="constrained")
     names = list(SYSTEMS)
     for panel, (table, found) in zip(panels, curves.items(), strict=True):
         for system, points in found.items():
@@ -457,12 +482,20 @@ def _draw(curves: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tune", metavar="TABLE", choices=("100k", "1M"))
+    parser.add_argument("--tune", metavar="TABLE", choices=SIZES)
     parser.add_argument("--run", nargs=4, metavar=("SYSTEM", "TABLE", "ITERATIONS", "SETTINGS"))
+    parser.add_argument("--keep", action="store_true")
     asked = parser.parse_args()
-    if asked.run:
+    if asked.keep:
+        keep_table(os.environ[KEPT])
+    elif asked.run:
         run(asked.run[0], asked.run[1], int(asked.run[2]), json.loads(asked.run[3]))
-    elif asked.tune:
-        tune(asked.tune)
     else:
-        main()
+        with tempfile.TemporaryDirectory() as folder:
+            if KEPT not in os.environ and asked.tune in (None, "20M"):
+                os.environ[KEPT] = f"{folder}/table.npz"
+                subprocess.run([sys.executable, "-m", "benchmarks.peers", "--keep"], check=True)
+            if asked.tune:
+                tune(asked.tune)
+            else:
+                main()

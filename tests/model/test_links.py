@@ -391,3 +391,9 @@ def test_at_the_last_scales_all_is_finite_and_curved(kind, scale, dtype):
 def test_a_scale_that_cannot_be_computed_with_is_one_sentence(kind, scale):
     with pytest.raises(InvalidInputError, match=r"must be from 1e-15 to 1e\+15, .*; got 1e"):
         kind(scale)
+
+
+@pytest.mark.parametrize("link", LINKS.values())
+def test_the_default_scale_is_1(link):
+    assert link() == link(1.0)
+    assert link() != link(1.5)

@@ -477,3 +477,59 @@ def test_t_max_is_the_last_t_at_which_every_entry_is_convex(rho, g, alpha):
 def test_noise_is_one_rate_for_each_sign(noise):
     with pytest.raises(InvalidTypeError, match="noise must be a LabelNoise with one rate"):
         Risk(1.0, 0.0, 0.0, noise=noise)
+
+
+# Weights of entries
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3, 1.0, 2.0, 3.5])
+@pytest.mark.parametrize("gammas", [(1.0, 0.0, 0.0), (0.5, 0.3, 0.2), (0.0, 0.4, 0.6)])
+def test_an_entry_of_weight_w_is_w_entries_and_below_1_the_rest_is_unobserved(gammas, weight):
+    risk = Risk(*gammas, 0.6)
+    labels, nowhere = np.array([-1, 1, 1, -1]), np.zeros(4, dtype=int)
+    found = risk.observed_weights(labels, nowhere, nowhere, np.full(4, weight))
+    like, unobserved, dislike = risk.table()
+    for side, own in enumerate(found):
+        # Beside what every cell has, of which an entry beyond the first is one more.
+        whole = own + unobserved[side]
+        row = np.where(labels > 0, like[side], dislike[side])
+        expected = weight * row + max(1.0 - weight, 0.0) * unobserved[side]
+        np.testing.assert_allclose(whole, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("risk", RISKS.values(), ids=RISKS)
+def test_the_weights_by_label_are_those_of_a_dislike_and_of_a_like(risk):
+    if not risk.by_label:
+        pytest.skip("the weights differ by entry")
+    like, unobserved, dislike = risk.table()
+    np.testing.assert_allclose(
+        np.array(risk.label_weights()).T, np.array([dislike, like]) - unobserved, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_expected_labels_are_those_of_the_model_at_each_tile(dtype):
+    factors = Factors(*random_factors((7, 5), 3), 0.4, np.arange(7.0) / 7, -np.arange(5.0) / 5)
+    imputation = Imputation(factors, Probit(2.0))
+    expected = 2 * Probit(2.0).probability(factors.block(slice(None), slice(None))) - 1
+    rows, columns = slice(2, 6), slice(1, 4)
+    plain, turned = imputation.expected_labels(np.dtype(dtype))
+    near = 1e-6 if dtype == "float32" else 1e-12
+    for found, wanted in (
+        (plain.tile(rows, columns), expected[rows, columns]),
+        (turned.tile(columns, rows), expected[rows, columns].T),
+    ):
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, wanted, atol=near)
+
+
+@pytest.mark.parametrize("shape", [(7, 5), (5, 7), (7, 4), (6, 5)])
+def test_an_imputed_model_has_the_shape_of_the_observations(shape):
+    imputation = Imputation(Factors.of(*random_factors((7, 5), 2)), Logistic())
+    assert imputation.shape == (7, 5)
+    if shape == (7, 5):
+        imputation.check_shape(shape)
+        return
+    message = f"imputed model is 7 x 5 and the observations {shape[0]} x {shape[1]}:"
+    with pytest.raises(InvalidInputError, match=message):
+        imputation.check_shape(shape)

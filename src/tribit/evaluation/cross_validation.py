@@ -176,7 +176,7 @@ def cross_validate(
     >>> import numpy as np
     >>> from tribit import BinaryMatrixCompletion, cross_validate
     >>> A = np.sign(np.outer(np.arange(20) - 9.5, np.arange(12) - 5.5)).astype(int)
-    >>> model = BinaryMatrixCompletion((1, 0, 0), rank=1, l2=0.1, l2_intercept=1.0, random_state=0)
+    >>> model = BinaryMatrixCompletion(search=False, rank=1, l2=0.1, l2_intercept=1.0, random_state=0)
     >>> cross_validate(model, A, folds=4, random_state=0).means["accuracy"]
     1.0
     """
