@@ -122,11 +122,12 @@ bench-cluster: .venv/.installed-test  ## costs of a partition and of tasks, and 
 bench-search: .venv/.installed-test  ## the search against 66 x 6 points, long on few cores (DATA=folder with ml-100k, senate, coat)
 	@$(call measured,grid,search,ml-100k senate coat)
 
+# myFM imports pkg_resources, which later versions of setuptools lack.
 bench-peers:  ## time to quality beside other libraries, in an environment of its own; a peer that does not install is left out
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[plot,fast]"
-	for peer in implicit cmfrec myfm lightfm girth mirt py-irt; do \
-	  .venv-peers/bin/python -m pip install --quiet --disable-pip-version-check $$peer || echo "$$peer does not install here."; done
+	for peer in "setuptools<81" implicit cmfrec myfm lightfm girth mirt py-irt; do \
+	  .venv-peers/bin/python -m pip install --quiet --disable-pip-version-check "$$peer" || echo "$$peer does not install here."; done
 	bash -o pipefail -c 'TRIBIT_DATA="$(DATA)" .venv-peers/bin/python -m benchmarks.peers | tee docs/measured/peers.part' \
 	  && $(if $(DATA),mv docs/measured/peers.part docs/measured/peers.md,rm docs/measured/peers.part)
 	bash -o pipefail -c '.venv-peers/bin/python -m benchmarks.sweeps | tee docs/measured/sweeps.part' \

@@ -219,17 +219,16 @@ class Design:
 
     def shared_terms(self, coefficients: Array) -> Array:
         """Return the contribution of features to each row, ``S_1 z_1 + S_2 z_2 + ...``, given all z."""
-        zeros = namespace(coefficients).zeros
-        total = zeros(
-            (self.size, *coefficients.shape[1:]),
-            dtype=coefficients.dtype,
-            device=coefficients.device,
-        )
-        at = 0
+        total, at = None, 0
         for block in self.blocks:
-            total += block.times(coefficients[at : at + block.width])
+            part = block.times(coefficients[at : at + block.width])
+            total = part if total is None else total + part
             at += block.width
-        return total  # type: ignore[no-any-return]
+        if total is not None:
+            return total
+        shape = (self.size, *coefficients.shape[1:])
+        zeros = namespace(coefficients).zeros
+        return zeros(shape, dtype=coefficients.dtype, device=coefficients.device)  # type: ignore[no-any-return]
 
     def predict(self, Z: Array) -> Array:
         """Return ``(1, features) Z`` of each row: a linear prediction."""
@@ -242,7 +241,9 @@ class Design:
 
     def combine(self, coefficients: Array) -> Array:
         """Return ``p + S_1 z_1 + S_2 z_2 + ...``."""
-        return coefficients[: self.size] + self.shared_terms(coefficients[self.size :])
+        total = self.shared_terms(coefficients[self.size :])
+        total += coefficients[: self.size]
+        return total
 
     def pull_back(self, gradient: Array) -> Array:
         """Return the gradient in the coefficients, given that in the factors."""
