@@ -54,7 +54,9 @@ mutants: .venv/.installed-test  ## small changes of the code that the tests of t
 	  && mv docs/measured/mutants.part docs/measured/mutants.md || { rm -f docs/measured/mutants.part; exit 1; }
 
 torture: .venv/.installed-test  ## the fuzzers in full: model files, tables, random problems, threads, forks, kills (minutes)
-	$(PYTEST) tests/torture --torture --timeout 900
+	bash -o pipefail -c '$(PYTEST) tests/torture --torture --timeout 900 --durations 5 | tee docs/measured/torture.part' \
+	  && grep -E "s call|passed" docs/measured/torture.part > docs/measured/torture.txt; rm docs/measured/torture.part; \
+	  grep -q " passed" docs/measured/torture.txt
 
 lint: .venv/.installed-test  ## style and types
 	$(BIN)/ruff check .
