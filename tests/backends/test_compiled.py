@@ -203,51 +203,13 @@ def test_small_systems():
 # Features
 
 
-@pytest.fixture(params=[2**19, 400], ids=["", "in parts"])
-def part_bytes(request, monkeypatch):
-    """Gather from all of a dense factor, or from some rows at a time."""
-    from tribit.backends.compiled import backend
-
-    for name, size in (
-        ("PART_BYTES", request.param),
-        ("MIN_PART_ENTRIES", 2),
-        ("N_LARGE_BLOCKS", 5),
-    ):
-        monkeypatch.setattr(backend, name, size)
-    monkeypatch.setattr(backend, "BLOCK_ENTRIES", 64)
-    return request.param
-
-
-@needs_numba
-@pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.usefixtures("always")
-def test_gradients_in_parts(part_bytes, n_jobs, monkeypatch):
-    seen = Observations.from_matrix(long_rows())
-    P, Q = random_factors(seen.shape, 5)
-    backend = make_backend(seen, Logistic(), pn(), dtype="float64", n_jobs=n_jobs)
-    found = backend.gradient(P, Q)
-    (parts,) = backend.other.parts.__self__._parts.values()
-    n_parts = parts.bounds.shape[0] - 1
-    assert n_parts == (1 if part_bytes == 2**19 else 13)
-    # Each entry is visited once, and those of a part are of the rows of P that it gathers from.
-    indptr, rows, _ = backend.other.entries
-    np.testing.assert_array_equal(parts.bounds[0], indptr[:-1])
-    np.testing.assert_array_equal(parts.bounds[-1], indptr[1:])
-    width = -(-seen.shape[0] // n_parts)
-    assert np.all(np.diff(parts.bounds, axis=0) >= 0)
-    for part in range(n_parts):
-        for start, stop in zip(*parts.bounds[part : part + 2], strict=True):
-            assert np.all(rows[start:stop] // width == part)
-    monkeypatch.setenv(compiled.VARIABLE, "0")
-    plain = make_backend(seen, Logistic(), pn(), dtype="float64", n_jobs=1).gradient(P, Q)
-    for one, other in zip(found, plain, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11)
-
-
 @needs_numba
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.usefixtures("always", "part_bytes")
-def test_products_with_features_and_any_number_of_threads(dtype):
+@pytest.mark.usefixtures("always")
+def test_products_with_features_and_any_number_of_threads(dtype, monkeypatch):
+    from tribit.backends.compiled import backend as blocks
+
+    monkeypatch.setattr(blocks, "BLOCK_ENTRIES", 64)
     draws = np.random.default_rng(0)
     matrix = sp.random_array((120, 120), density=0.1, rng=draws, format="csr")
     block = Block(matrix, draws.normal(size=120), draws.normal(size=120), 1.0)
@@ -268,28 +230,6 @@ def test_products_with_features_and_any_number_of_threads(dtype):
         found.append({2: (z, fast.times(z)), 1: (z[:, 0].copy(), fast.times(z[:, 0]))})
     for each in found[1:]:
         np.testing.assert_array_equal(each[2][1], found[0][2][1])
-
-
-@needs_numba
-@pytest.mark.usefixtures("always")
-def test_features_in_no_order_are_not_cut_into_parts(monkeypatch):
-    from tribit.backends.compiled import backend
-
-    monkeypatch.setattr(backend, "PART_BYTES", 100)
-    monkeypatch.setattr(backend, "MIN_PART_ENTRIES", 1)
-    rng = np.random.default_rng(0)
-    ordered = sp.random_array((30, 200), density=0.3, rng=rng, format="csr")
-    indices, data = ordered.indices.copy(), ordered.data.copy()
-    for start, stop in zip(ordered.indptr[:-1], ordered.indptr[1:], strict=True):
-        indices[start:stop], data[start:stop] = indices[start:stop][::-1], data[start:stop][::-1]
-    turned = sp.csr_array((data, indices, ordered.indptr), shape=ordered.shape)
-    assert not turned.has_sorted_indices
-    z = rng.normal(size=(200, 4))
-    for matrix, n_parts in ((ordered, 60), (turned, 1)):
-        block = backend.CompiledBlock.of(Block(matrix, np.zeros(30), np.zeros(200), 1.0), 1)
-        np.testing.assert_allclose(block.times(z), ordered @ z, rtol=1e-12, atol=1e-12)
-        (kept,) = (each for key, each in block.kept.items() if key.startswith("parts"))
-        assert kept[1].bounds.shape[0] - 1 == n_parts
 
 
 # Sampled sums

@@ -10,38 +10,19 @@ from tribit.backends.compiled.jit import kernel
 
 
 @kernel()
-def cut_rows(indptr, columns, width, bounds):
-    """Fill in where each part of each row of a CSR matrix with sorted columns begins; the last line is the end.
-
-    Part p has the columns from ``p width`` up to ``(p + 1) width``, and the last part all that are left.
-    """
-    n_parts = bounds.shape[0] - 1
-    for i in range(indptr.size - 1):
-        e, end = indptr[i], indptr[i + 1]
-        for p in range(n_parts):
-            while e < end and columns[e] < p * width:
-                e += 1
-            bounds[p, i] = e
-        bounds[n_parts, i] = end
-
-
-@kernel()
-def sparse_times(start, stop, bounds, columns, data, places, B, shift, base, out):
+def sparse_times(start, stop, indptr, columns, data, first, B, shift, base, out):
     """Fill in rows ``start`` to ``stop`` of ``S B + shift base'``.
 
     Parameters
     ----------
-    bounds : array of shape (n_parts + 1, n_rows)
-        Where the entries of each part of a row begin (:func:`cut_rows`): the rows of B that a part needs stay in a
-        core's cache while it is added to all rows.
-    columns, data : arrays
-        S, as in a CSR matrix; its entry e is ``data[e]``, or ``data[places[e]]`` unless ``places`` is empty.
+    indptr, columns, data : arrays
+        S, as in a CSR matrix; ``data`` begins with entry ``first``.
     B, out : arrays of shape (n_columns, m), (n_rows, m)
         The other factor, and the product.
     shift, base : arrays of shape (n_rows,), (m,)
         Added to the product; nothing where they are empty.
     """
-    m, direct = B.shape[1], places.size == 0
+    m = B.shape[1]
     for i in range(start, stop):
         if base.size:
             for j in range(m):
@@ -49,25 +30,20 @@ def sparse_times(start, stop, bounds, columns, data, places, B, shift, base, out
         else:
             for j in range(m):
                 out[i, j] = 0.0
-    for part in range(bounds.shape[0] - 1):
-        for i in range(start, stop):
-            e, end = bounds[part, i], bounds[part + 1, i]
-            # Four entries in one loop: a row of the product is read and written a quarter as often.
-            while e + 4 <= end:
-                c0, c1, c2, c3 = columns[e], columns[e + 1], columns[e + 2], columns[e + 3]
-                if direct:
-                    x0, x1, x2, x3 = data[e], data[e + 1], data[e + 2], data[e + 3]
-                else:
-                    x0, x1 = data[places[e]], data[places[e + 1]]
-                    x2, x3 = data[places[e + 2]], data[places[e + 3]]
-                for j in range(m):
-                    out[i, j] += x0 * B[c0, j] + x1 * B[c1, j] + x2 * B[c2, j] + x3 * B[c3, j]
-                e += 4
-            while e < end:
-                c, x = columns[e], data[e] if direct else data[places[e]]
-                for j in range(m):
-                    out[i, j] += x * B[c, j]
-                e += 1
+        e, end = indptr[i], indptr[i + 1]
+        # Four entries in one loop: a row of the product is read and written a quarter as often.
+        while e + 4 <= end:
+            c0, c1, c2, c3 = columns[e], columns[e + 1], columns[e + 2], columns[e + 3]
+            d = e - first
+            x0, x1, x2, x3 = data[d], data[d + 1], data[d + 2], data[d + 3]
+            for j in range(m):
+                out[i, j] += x0 * B[c0, j] + x1 * B[c1, j] + x2 * B[c2, j] + x3 * B[c3, j]
+            e += 4
+        while e < end:
+            c, x = columns[e], data[e - first]
+            for j in range(m):
+                out[i, j] += x * B[c, j]
+            e += 1
 
 
 #: Lifts of the diagonal, each ten times the one before, after which a matrix is no longer taken for a positive one.

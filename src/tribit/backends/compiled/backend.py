@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tribit.backends.balls import RowProblem
 from tribit.backends.base import Backend, GramCache, Places, RowModels
 from tribit.backends.compiled import rows as kernels
-from tribit.backends.compiled.algebra import cut_rows, sparse_times
+from tribit.backends.compiled.algebra import sparse_times
 from tribit.backends.layout import layouts, stable_order
 from tribit.backends.losses import WeightedLoss
 from tribit.backends.rows import HalfSweep, RowState, half_sweep
@@ -28,54 +28,18 @@ if TYPE_CHECKING:
 
 #: Entries and rows in a block: enough that the call itself costs nothing, and few enough that threads end together.
 BLOCK_ENTRIES, BLOCK_ROWS = 32768, 1024
-#: Bytes of a dense factor that a product gathers from at a time: half of a core's second cache. With more the entries
-#: of each row are cut into parts, of so many entries on average at least, and the rows into so many blocks: the rows of
-#: a block share the gathered ones.
-PART_BYTES, MIN_PART_ENTRIES, N_LARGE_BLOCKS = 2**19, 8, 32
 
 
-def cut_into_blocks(
-    indptr: NDArray[np.integer[Any]], n_entries: int, n_rows: int
-) -> list[tuple[int, int]]:
-    """Cut rows into blocks with about so many entries and at most so many rows: they do not depend on threads."""
-    blocks, start, size = [], 0, indptr.size - 1
-    while start < size:
-        stop = int(np.searchsorted(indptr, indptr[start] + n_entries, side="right")) - 1
-        stop = min(max(stop, start + 1), start + n_rows, size)
+def cut_into_blocks(indptr: NDArray[np.integer[Any]]) -> list[tuple[int, int]]:
+    """Cut rows into blocks: they do not depend on threads."""
+    blocks, start, n_rows = [], 0, indptr.size - 1
+    while start < n_rows:
+        stop = int(np.searchsorted(indptr, indptr[start] + BLOCK_ENTRIES, side="right")) - 1
+        stop = min(max(stop, start + 1), start + BLOCK_ROWS, n_rows)
         blocks.append((start, stop))
         start = stop
     return blocks
 
-
-class Parts(NamedTuple):
-    """The order in which a product of a sparse matrix visits its entries: parts of rows, and blocks of rows."""
-
-    bounds: NDArray[np.integer[Any]]
-    blocks: list[tuple[int, int]]
-
-    @classmethod
-    def of(
-        cls, indptr: NDArray[np.integer[Any]], columns: Places, size: int, row_bytes: int
-    ) -> Parts:
-        """Return the parts for a dense factor of ``size`` rows of so many bytes; columns are sorted in each row.
-
-        With ``size`` 0 there is one part, and columns need no order.
-        """
-        n_rows, n_entries = indptr.size - 1, int(indptr[-1])
-        width = max(PART_BYTES // row_bytes, 1)
-        n_parts = min(-(-size // width), n_entries // max(MIN_PART_ENTRIES * n_rows, 1))
-        if n_parts < 2:
-            blocks = cut_into_blocks(indptr, BLOCK_ENTRIES, BLOCK_ROWS)
-            return cls(np.stack([indptr[:-1], indptr[1:]]), blocks)
-        width = -(-size // n_parts)
-        bounds = np.empty((n_parts + 1, n_rows), dtype=indptr.dtype)
-        cut_rows(indptr, columns, width, bounds)
-        large = max(n_entries // N_LARGE_BLOCKS, BLOCK_ENTRIES)
-        return cls(bounds, cut_into_blocks(indptr, large, n_rows))
-
-
-#: No places: the entries of a matrix are in their order.
-IN_ORDER = np.empty(0, dtype=np.int32)
 
 Array = NDArray[np.floating[Any]]
 
@@ -89,14 +53,7 @@ class EntriesByRow:
         counts = np.bincount(rows, minlength=shape[0])
         self.indptr = np.concatenate([[0], np.cumsum(counts)])
         self.columns = columns[self.order].astype(np.int32)
-        self.blocks = cut_into_blocks(self.indptr, BLOCK_ENTRIES, BLOCK_ROWS)
-        self._parts: dict[int, Parts] = {}
-
-    def parts(self, row_bytes: int) -> Parts:
-        """Return the parts of a product with a dense factor whose rows have so many bytes."""
-        if row_bytes not in self._parts:
-            self._parts[row_bytes] = Parts.of(self.indptr, self.columns, self.shape[1], row_bytes)
-        return self._parts[row_bytes]
+        self.blocks = cut_into_blocks(self.indptr)
 
 
 class _CompiledSide:
@@ -106,7 +63,6 @@ class _CompiledSide:
         self, layout: EntriesByRow, weights: Array, likes: NDArray[np.bool_] | None
     ) -> None:
         self.shape, self.blocks, self.order = layout.shape, layout.blocks, layout.order
-        self.parts = layout.parts
         if likes is None:
             own = weights.take(layout.order, axis=1)
         else:
@@ -255,14 +211,13 @@ class CompiledBackend(Backend):
             places = self.side.order
             return float(kernels.firsts(*block, *by_rows, places, Q, P, scale, unit, first, in_P))
 
-        bounds, blocks = self.other.parts(P.shape[1] * P.itemsize)
-
         def over_columns(block: tuple[int, int]) -> None:
-            derivatives = by_columns[1], first, self.other.order
-            sparse_times(*block, bounds, *derivatives, P, nothing, nothing, in_Q)
+            here = slice(*by_columns[0][list(block)])
+            own = first.take(self.other.order[here])
+            sparse_times(*block, *by_columns[:2], own, here.start, P, nothing, nothing, in_Q)
 
         total = self.loss.unit * sum(self.map(over_rows, self.side.blocks), 0.0)
-        for _ in self.map(over_columns, blocks):
+        for _ in self.map(over_columns, self.other.blocks):
             pass
         return (total if value else float("nan")), in_P, in_Q
 
@@ -292,18 +247,16 @@ class CompiledBlock(Block):
         dense, base = np.ascontiguousarray(dense), np.ascontiguousarray(base)
         out = np.empty((matrix.shape[0], dense.shape[1]), dtype=dense.dtype)
         # By the offsets, which a mask keeps: its entries in a type that is not needed for now may be let go of.
-        row_bytes = dense.shape[1] * dense.itemsize
-        key = f"parts {id(matrix.indptr)} {row_bytes}"
-        known, parts = self.kept.get(key, (None, None))
+        key = f"blocks {id(matrix.indptr)}"
+        known, blocks = self.kept.get(key, (None, []))
         if known is not matrix.indptr:
-            size = dense.shape[0] if matrix.has_sorted_indices else 0
-            parts = Parts.of(matrix.indptr, matrix.indices, size, row_bytes)
-            self.kept[key] = matrix.indptr, parts
+            blocks = cut_into_blocks(matrix.indptr)
+            self.kept[key] = matrix.indptr, blocks
 
         def run(block: tuple[int, int]) -> None:
-            arrays = parts.bounds, matrix.indices, matrix.data, IN_ORDER
-            sparse_times(*block, *arrays, dense, shift, base, out)
+            arrays = matrix.indptr, matrix.indices, matrix.data
+            sparse_times(*block, *arrays, 0, dense, shift, base, out)
 
-        for _ in ordered_map(run, parts.blocks, self.n_jobs):
+        for _ in ordered_map(run, blocks, self.n_jobs):
             pass
         return out
