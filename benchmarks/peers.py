@@ -37,6 +37,8 @@ OURS = "tribit, one fit"
 #: Seconds that one run may take.
 TIMEOUT_SECONDS = 300
 PICTURE = Path("docs/measured/peers.png")
+#: The points of the picture, from which ``--draw`` makes it again.
+POINTS = PICTURE.with_suffix(".json")
 Array = np.ndarray
 #: Scores of entries at rows and columns.
 Scores = Callable[[Array, Array], Array]
@@ -435,6 +437,7 @@ def main() -> None:
             if points:
                 curves[table][system] = points
         _print(table, curves[table])
+    POINTS.write_text(json.dumps(curves, indent=0) + "\n")
     _draw(curves)
 
 
@@ -471,9 +474,11 @@ def _draw(curves: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
         for system, points in found.items():
             x, y = zip(*((p["seconds"], p["log_loss"]) for p in points), strict=True)
             ours = system.startswith("tribit")
-            colour = f"C{names.index(system)}"
-            panel.plot(x, y, "o-", color=colour, label=system, lw=2.5 if ours else 1.2, ms=4)
+            number = names.index(system)
+            style = {"color": f"C{number % 10}", "ls": "--" if number > 9 else "-", "ms": 4}
+            panel.plot(x, y, marker="o", label=system, lw=2.5 if ours else 1.2, **style)
         panel.set(xscale="log", xlabel="seconds, 2 threads", title=f"{table} ratings")
+        panel.xaxis.set_minor_formatter("")
     panels[0].set_ylabel("log-loss of test entries")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center", frameon=False)
@@ -485,9 +490,12 @@ if __name__ == "__main__":
     parser.add_argument("--tune", metavar="TABLE", choices=SIZES)
     parser.add_argument("--run", nargs=4, metavar=("SYSTEM", "TABLE", "ITERATIONS", "SETTINGS"))
     parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--draw", action="store_true")
     asked = parser.parse_args()
     if asked.keep:
         keep_table(os.environ[KEPT])
+    elif asked.draw:
+        _draw(json.loads(POINTS.read_text()))
     elif asked.run:
         run(asked.run[0], asked.run[1], int(asked.run[2]), json.loads(asked.run[3]))
     else:
