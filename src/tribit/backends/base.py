@@ -16,6 +16,7 @@ from tribit.backends.compiled import kernels_for
 from tribit.backends.layout import Layout, layouts, make_once
 from tribit.backends.losses import WeightedLoss
 from tribit.backends.rows import HalfSweep, RowState, half_sweep
+from tribit.backends.threaded_block import ThreadedBlock
 from tribit.backends.threads import ordered_map
 from tribit.model.design import Block, Design, ScaledMask, scaled_masks
 from tribit.model.factors import Factors
@@ -208,7 +209,7 @@ class Backend(ABC):
     def block_to_device(self, block: Block) -> Any:
         """Return a block of features that combines parts where the backend works; on a CPU compiled where that pays."""
         if not kernels_for(block.matrix.nnz):
-            return block
+            return ThreadedBlock.of(block, self.n_jobs)
         from tribit.backends.compiled.backend import CompiledBlock  # noqa: PLC0415
 
         return CompiledBlock.of(block, self.n_jobs)

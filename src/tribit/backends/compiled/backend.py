@@ -6,7 +6,6 @@ Kernels work on blocks of rows: the work of one call, and of one thread at a tim
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -20,8 +19,8 @@ from tribit.backends.compiled.algebra import sparse_times
 from tribit.backends.layout import layouts, stable_order
 from tribit.backends.losses import WeightedLoss
 from tribit.backends.rows import HalfSweep, RowState, half_sweep
+from tribit.backends.threaded_block import ThreadedBlock
 from tribit.backends.threads import ordered_map
-from tribit.model.design import Block
 
 if TYPE_CHECKING:
     from tribit.data.observations import Observations
@@ -222,23 +221,8 @@ class CompiledBackend(Backend):
         return (total if value else float("nan")), in_P, in_Q
 
 
-@dataclass(frozen=True, eq=False)
-class CompiledBlock(Block):
-    """Features of rows, ``S = M + h m'``; see :class:`tribit.model.design.Block`.
-
-    Attributes
-    ----------
-    n_jobs : int
-        Threads; the products have the same bits for any number.
-    """
-
-    n_jobs: int = 1
-
-    @classmethod
-    def of(cls, block: Block, n_jobs: int) -> CompiledBlock:
-        """Return the same block with compiled products."""
-        own = {each.name: getattr(block, each.name) for each in fields(Block)}
-        return cls(**own, n_jobs=n_jobs)
+class CompiledBlock(ThreadedBlock):
+    """Features of rows with compiled products; see :class:`tribit.model.design.Block`."""
 
     def _product(self, matrix: sp.csr_array, dense: Array, shift: Array, base: Array) -> Array:
         """Return ``M z + h b'``, or the same of the transpose."""
