@@ -46,7 +46,7 @@ test-lowest:  ## tests of data, model and command line with the lowest supported
 
 # The draw, and the parts whose mutants are drawn.
 MUTANTS ?= 20
-PARTS ?= metrics model/calibration.py model/links.py model/risks.py selection/folds.py selection/stacking.py \
+PARTS ?= metrics model/calibration.py model/links.py model/risks.py ranking selection/folds.py selection/stacking.py \
   solvers/lbfgs.py solvers/loop.py uncertainty/label_sets.py uncertainty/list_intervals.py
 
 mutants: .venv/.installed-test  ## small changes of the code that the tests of the same package must notice (MUTANTS=20, PARTS=folders or modules)
