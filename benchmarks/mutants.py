@@ -92,6 +92,51 @@ REASONS: dict[tuple[str, str], str] = {
     ("step = max(1, BLOCK_SCORES // max(Q.shape[0], 1))", "2"): BLOCK,
     ("step = max(1, BLOCK_SCORES // max(Q.shape[0], 1))", "1"): BLOCK,
     ("BLOCK_SCORES = 2**20", "(2 * 20)"): BLOCK,
+    ("ENTRIES_AT_ONCE, ROWS_AT_ONCE = 2**21, 4096", "3"): BLOCK,
+    ("ENTRIES_AT_ONCE, ROWS_AT_ONCE = 2**21, 4096", "4097"): BLOCK,
+    ("by_entries = ends // ENTRIES_AT_ONCE", "(ends / ENTRIES_AT_ONCE)"): BLOCK,
+    (
+        "cuts = np.flatnonzero((np.diff(by_entries) > 0) | (np.diff(by_rows) > 0)) + 1",
+        "np.diff(by_rows) >= 0",
+    ): BLOCK,
+    ("SPAN = 64 * BLOCK", "65"): BLOCK,
+    ("seen + hidden,", "(seen - hidden)"): "only the positions of the stored entries are read",
+    ("likes = labels > 0", "labels >= 0"): SIGN,
+    ("like = labels > 0", "labels >= 0"): SIGN,
+    ("return tuple(zip(*sums, strict=True))", "False"): "as many sums of each",
+    ("for like, dislike in zip(self.like, self.dislike, strict=True)", "False"): (
+        "two arrays of one size"
+    ),
+    ("line = np.append(np.ones(len(terms)), 0.0)", "1.0"): START,
+    ("unknowns = np.append(np.full(m, 1.0 / m) if start is None else start, 0.0)", "1.0"): START,
+    (
+        "far = z < -(100.0 if z.dtype == np.float64 else 15.0)",
+        "z <= -(100.0 if z.dtype == np.float64 else 15.0)",
+    ): ROUNDING,
+    ("safe = np.where(far, z, -1)", "(1)"): "a number in the place of those that are not used",
+    ("Label = Literal[1, -1]", "(1)"): "a type, which no run reads",
+    ("free &= block >= (nth - margin)[:, None]", "block > (nth - margin)[:, None]"): (
+        "the margin is twice the largest error"
+    ),
+    ("int(draws.integers(2**32)),", "33"): "another seed, which is as good",
+    ("int(draws.integers(2**32)),", "(2 * 32)"): "another seed, which is as good",
+    ("MAX_ITERATIONS, TOLERANCE = 50, 1e-9", "2e-09"): SPEED,
+    (
+        "while np.any(np.abs((moved := unknowns + length * step) - unknowns) > 0.0):",
+        "np.abs((moved := (unknowns + length * step)) - unknowns) >= 0.0",
+    ): "a step of length 0 does not lower the loss, and ends the loop as well",
+    (
+        "if self.known is None or self.made_at - self.known[0] <= REFRESH_DECREASE * abs(",
+        "self.made_at - self.known[0] < REFRESH_DECREASE * abs(self.known[0])",
+    ): ROUNDING,
+    (
+        "if reached[0] <= value + ARMIJO * length * slope + noise:",
+        "reached[0] < value + ARMIJO * length * slope + noise",
+    ): ROUNDING,
+    (
+        "fresh = np.array([2 * place + i for place in self.new for i in (0, 1)], dtype=np.intp)",
+        "1",
+    ): "the direction needs no products of steps with steps",
     ("rising = rising and x[-1] - x[0] < np.inf and abs(x[0]) < np.inf", "abs(x[0]) <= np.inf"): (
         "the difference before it is then infinite or NaN, and refused"
     ),

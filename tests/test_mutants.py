@@ -52,7 +52,7 @@ def test_every_reason_is_of_a_mutant_that_there_is():
     paths = [*mutants.SOURCE.glob("*.py")]
     paths += [
         each
-        for part in ("metrics", "model", "selection", "solvers", "uncertainty")
+        for part in ("metrics", "model", "ranking", "selection", "solvers", "uncertainty")
         for each in (mutants.SOURCE / part).glob("*.py")
     ]
     known = {each.key for path in paths for each in mutants.mutants(path)}

@@ -397,3 +397,11 @@ def test_a_scale_that_cannot_be_computed_with_is_one_sentence(kind, scale):
 def test_the_default_scale_is_1(link):
     assert link() == link(1.0)
     assert link() != link(1.5)
+
+
+@pytest.mark.parametrize("link", [link for kind in LINKS.values() for link in links_of(kind)])
+@pytest.mark.parametrize("alpha", [0.1, 1.0])
+def test_the_largest_loss_of_both_labels_is_that_of_a_fine_grid(link, alpha):
+    p = link.probability(np.linspace(-alpha, alpha, 20_001))
+    both = -np.log(p) - np.log1p(-p)
+    np.testing.assert_allclose(link.U_alpha(alpha), both.max(), rtol=1e-6)

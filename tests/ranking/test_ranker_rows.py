@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
 
 from tribit import InvalidInputError, Observations
 from tribit.model import binary_matrices, ease
@@ -206,6 +207,7 @@ def test_a_longer_ranker_from_its_arrays():
     [
         ("l2", None, "The arrays of the ranker have no l2; use"),
         ("l2", np.array([1.0, 0.0]), "l2 of the ranker must be positive and finite"),
+        ("l2", np.array([1.0, np.inf]), "l2 of the ranker must be"),
         ("likes_diagonal", np.full(15, np.nan), "likes_diagonal of the ranker must be positive"),
         (
             "mask_diagonal",
@@ -274,3 +276,28 @@ def test_a_row_asked_for_alone_has_the_bits_that_it_has_among_others(monkeypatch
     for row in range(44):
         for alone, among in zip(ranker.log_rates(np.array([row])), together, strict=True):
             assert np.array_equal(alone[0], among[row])
+
+
+def test_a_ranker_alone_gives_up_one_like_for_a_dislike_unless_told():
+    A = np.where(np.random.default_rng(4).random((30, 12)) < 0.6, 1, -1)
+    A *= np.random.default_rng(5).random(A.shape) < 0.5
+    ranker = CandidateRanker(random_state=0).fit(A)
+    usual = ranker.recommend(range(30), 4)
+    told, more = (ranker.recommend(range(30), 4, avoid_dislikes=w) for w in (1.0, 2.0))
+    np.testing.assert_array_equal(usual.scores.values, told.scores.values)
+    assert not np.array_equal(usual.scores.values, more.scores.values)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda ranker: ranker.prepare(),
+        lambda ranker: ranker.log_rates(np.array([0])),
+        lambda ranker: ranker.expected(np.ones(1), np.ones(1)),
+        lambda ranker: ranker.with_rows(np.ones((1, 2))),
+        lambda ranker: ranker.recommend([0]),
+    ],
+)
+def test_a_ranker_without_a_fit_answers_nothing(ask):
+    with pytest.raises(NotFittedError):
+        ask(CandidateRanker())

@@ -755,3 +755,43 @@ def test_refits_that_time_cuts_off_leave_a_calibrated_mean_of_the_others(monkeyp
     np.testing.assert_allclose(
         cut.decision_function(ROWS, COLUMNS), kept.decision_function(ROWS, COLUMNS), atol=1e-5
     )
+
+
+def scored_entries(n=200):
+    """Scores of five candidates at labels with weights, and the entries of them."""
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(5, n))
+    labels = np.where(rng.random(n) < expit(x[0] + 0.5 * x[1]), 1, -1)
+    weights = rng.random(n) + 0.5
+    return stacking_module._Entries(x, labels, weights / weights.sum(), Logistic())
+
+
+def test_the_minimum_of_a_quadratic_model_is_that_of_a_solver():
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        root = rng.normal(size=(4, 4))
+        curvature, gradient, at = root @ root.T + 0.1 * np.eye(4), rng.normal(size=4), rng.random(4)
+
+        def value(z, gradient=gradient, curvature=curvature, at=at):
+            return gradient @ (z - at) + 0.5 * (z - at) @ curvature @ (z - at)
+
+        bounds = [(0, None)] * 3 + [(None, None)]
+        expected = minimize(value, at, bounds=bounds, options={"ftol": 1e-14, "gtol": 1e-10}).x
+        found = stacking_module._quadratic_minimum(at, gradient, curvature)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_predicted_gains_are_those_of_one_newton_step_of_all_weights():
+    entries = scored_entries()
+    chosen = [0, 3]
+    found = fit_weights(entries.x[chosen], entries.labels, entries.weights, Logistic())
+    gains = stacking_module._predicted_gains(entries, chosen, found)
+    assert np.all(gains[chosen] == 0.0)
+    z = np.append(found.weights, found.offset) @ np.vstack([entries.x[chosen], np.ones(200)])
+    _, first, second = entries.derivatives(z)
+    for place in (1, 2, 4):
+        design = np.vstack([entries.x[[*chosen, place]], np.ones(200)])
+        curvature, slope = (design * second) @ design.T, entries.x[place] @ first
+        # The chosen ones are at their minimum: only the slope of the new weight is not 0.
+        expected = slope**2 * np.linalg.inv(curvature)[2, 2] / 2 if slope < 0 else 0.0
+        assert gains[place] == pytest.approx(expected, rel=1e-4, abs=1e-12)

@@ -55,7 +55,7 @@ def read(path, duplicates="error"):
 
 
 def plainly(data, name):
-    """Read bytes without the csv module: labels, REFUSED, or UNKNOWN where quotes or long fields decide."""
+    """Read bytes without the csv module: labels, REFUSED, or UNKNOWN where quotes, long fields or commas decide."""
     marks = {b"\xff\xfe\0\0": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
     encoding = next((each for mark, each in marks.items() if data.startswith(mark)), "utf-8-sig")
     try:
@@ -83,6 +83,8 @@ def plainly(data, name):
         return REFUSED
     places = [table[0].index(column) for column in ("user", "item", "rating")]
     records = [[fields[place] for place in places] for fields in table[1:]]
+    if any("," in rating for _, _, rating in records):  # decimal commas, if they are in all numbers
+        return UNKNOWN
     if any(not user or not item or not finite(rating) for user, item, rating in records):
         return REFUSED
     found = labels_of(records)

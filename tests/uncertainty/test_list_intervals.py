@@ -136,3 +136,16 @@ def test_a_probability_of_its_own_for_each_entry_is_refused():
     model = BinaryMatrixCompletion((0.5, 0.3, 0.2), rank=2, l2=1.0, radius=3.0, **options).fit(seen)
     with pytest.raises(InvalidInputError, match="one rho for all"):
         standard_deviations(model.fitted_, seen, np.array([0]), np.array([0]))
+
+
+def test_a_model_of_observed_labels_has_intervals_whatever_its_rho():
+    seen = table()
+    plain, with_rho = (
+        BinaryMatrixCompletion((1, 0, 0), rank=2, l2=1.0, rho=rho, **FIXED).fit(seen)
+        for rho in (0.5, "row-column")
+    )
+    found, other = (
+        with_intervals(LISTS, model.fitted_, seen, ROWS, 0.9).intervals
+        for model in (plain, with_rho)
+    )
+    np.testing.assert_allclose(found.lower, other.lower, rtol=1e-6)
