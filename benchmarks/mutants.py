@@ -114,6 +114,25 @@ REASONS: dict[tuple[str, str], str] = {
         "z <= -(100.0 if z.dtype == np.float64 else 15.0)",
     ): ROUNDING,
     ("safe = np.where(far, z, -1)", "(1)"): "a number in the place of those that are not used",
+    ("factors: Factors = field(repr=False)", "True"): "how a value is shown",
+    ("if len(history) <= 2 * window:", "(2 / window)"): (
+        "both are 2 for a window of one, and a history is far longer than any other window"
+    ),
+    (
+        "curvature[np.diag_indices_from(curvature)] += np.append(1 / line[:-1] ** 2, 1 / unit**2)",
+        "(1 * unit ** 2)",
+    ): SPEED,
+    ("if before - loss < TOLERANCE:", "(before + loss)"): SPEED,
+    ("MAX_HALVINGS = 30", "31"): SPEED,
+    ("ENTRIES_AT_ONCE, ROWS_AT_ONCE = 2**21, 4096", "(2 * 21)"): BLOCK,
+    (
+        "cuts = np.flatnonzero((np.diff(by_entries) > 0) | (np.diff(by_rows) > 0)) + 1",
+        "1",
+    ): BLOCK,
+    (
+        "return Rated(np.where(value > 0, rate * value, value), rate * like, rate * dislike)",
+        "value >= 0",
+    ): "the product with 0 is 0",
     ("Label = Literal[1, -1]", "(1)"): "a type, which no run reads",
     ("free &= block >= (nth - margin)[:, None]", "block > (nth - margin)[:, None]"): (
         "the margin is twice the largest error"

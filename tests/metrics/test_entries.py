@@ -20,6 +20,7 @@ from tribit import (
 from tribit.metrics.entries import (
     INFLUENCES,
     METRICS,
+    SCORINGS,
     Metric,
     auc,
     auc_influences,
@@ -244,3 +245,9 @@ def test_the_ndcg_of_rows_is_that_of_scikit_learn():
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     ties = ndcg_of_rows(np.zeros(2, dtype=int), np.zeros(2), np.array([1, -1]))
     assert ties.tolist() == [1.0]
+
+
+def test_the_criterion_of_the_auc_is_what_is_missing_to_1():
+    x, labels = np.array([0.3, -1.0, 2.0, 0.3]), np.array([1, -1, 1, -1])
+    # Of four pairs three are in order, and one is a tie.
+    assert SCORINGS["auc"](Logistic(), x, labels) == pytest.approx(1 - 3.5 / 4)

@@ -345,8 +345,9 @@ def test_steps_along_which_the_gradient_did_not_turn_up_are_not_remembered():
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("asked", [1, 7], ids=["each time", "after several pairs"])
 @pytest.mark.parametrize("count", [0, 1, 3, 5, 12])
-def test_the_direction_is_that_of_the_dense_formula(count, dtype, n_jobs, monkeypatch):
+def test_the_direction_is_that_of_the_dense_formula(count, asked, dtype, n_jobs, monkeypatch):
     monkeypatch.setattr(lbfgs, "BLOCK", 7)
     monkeypatch.setattr(lbfgs, "SPAN", 21)
     rng = np.random.default_rng(count)
@@ -354,11 +355,12 @@ def test_the_direction_is_that_of_the_dense_formula(count, dtype, n_jobs, monkey
     factor = rng.standard_normal((size, size))
     curvature = factor @ factor.T / size + np.eye(size)
     memory, pairs = memory_of(room, size, n_jobs, dtype), []
-    for _ in range(count):
+    for number in range(count):
         step = rng.standard_normal(size)
         memory.add(step, curvature @ step)
         pairs.append((step, curvature @ step))
-        memory.direction(rng.standard_normal(size))  # products become known by and by
+        if number % asked == 0:  # products become known by and by
+            memory.direction(rng.standard_normal(size))
     gradient = rng.standard_normal(size)
     # The update of the inverse curvature, pair by pair (Nocedal and Wright, "Numerical Optimization", 6.17).
     kept = pairs[-room:]

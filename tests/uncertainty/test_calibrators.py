@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize, minimize_scalar
+from scipy.special import expit
 from sklearn.isotonic import IsotonicRegression
 
 from tribit import BinaryMatrixCompletion, InvalidInputError, InvalidTypeError, Logistic, Probit
@@ -449,3 +450,15 @@ def test_bad_input_is_named():
             Isotonic(np.array(places), np.array([0.4, 0.5]))
     with pytest.raises(InvalidInputError, match="damaged"):
         calibrator_from("platt", {}, Logistic())
+
+
+def test_cross_fits_have_five_folds_unless_told():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=200)
+    labels = np.where(rng.random(200) < expit(x), 1, -1)
+    usual, told, more = (
+        cross_fit_probabilities(x, labels, names=["platt"], random_state=0, **folds)["platt"]
+        for folds in ({}, {"folds": 5}, {"folds": 6})
+    )
+    np.testing.assert_array_equal(usual, told)
+    assert not np.array_equal(usual, more)
