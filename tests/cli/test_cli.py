@@ -15,6 +15,7 @@ import tribit.__main__
 import tribit.paper.demo
 from tribit import BinaryMatrixCompletion, Logistic, Probit, __version__, load
 from tribit.cli import actions, app, main
+from tribit.cli.exits import StoppedError, orderly_signals
 from tribit.data.reading import Reading
 from tribit.model import spec
 from tribit.solvers import loop
@@ -748,3 +749,21 @@ def test_a_handler_of_somebody_else_s_stays(run):
             assert signal.getsignal(signal.SIGTERM) is before
         finally:
             signal.signal(signal.SIGTERM, old)
+
+
+@pytest.mark.parametrize(
+    ("number", "ending"), [(signal.SIGTERM, SystemExit), (signal.SIGINT, StoppedError)]
+)
+def test_a_signal_while_a_class_is_made_ends_a_command_too(number, ending):
+    """As a module is imported, when Python 3.11 makes a RuntimeError of what a handler raises."""
+
+    class Signalled:
+        def __set_name__(self, owner, name):
+            signal.raise_signal(number)
+
+    with pytest.raises(ending) as ended, orderly_signals():
+        type("Imported", (), {"field": Signalled()})
+    if ending is SystemExit:
+        assert ended.value.code == 128 + signal.SIGTERM
+    with pytest.raises(RuntimeError, match="own"), orderly_signals():
+        raise RuntimeError("own")

@@ -33,7 +33,13 @@ def orderly_signals() -> Iterator[None]:
         _handler(signal.SIGTERM, signal.SIG_DFL, _on_sigterm),
         _handler(signal.SIGINT, signal.default_int_handler, _on_sigint),
     ):
-        yield
+        try:
+            yield
+        except RuntimeError as error:
+            # Python 3.11 wraps what is raised while a class is made, as it is where a module is imported.
+            if isinstance(error.__cause__, SystemExit | StoppedError):
+                raise error.__cause__ from None
+            raise
 
 
 @contextmanager
