@@ -540,7 +540,7 @@ def test_products_that_are_not_kept_give_the_same_models(kind, risk, link, monke
 @pytest.mark.parametrize("which", ["pn", "tri"])
 @pytest.mark.parametrize("link", SOME_LINKS[:2], ids=link_id)
 def test_memory_is_far_below_that_of_the_dense_matrix(which, link):
-    shape = (4000, 3000)
+    shape = (6000, 4000)
     rng = np.random.default_rng(0)
     keys = rng.choice(shape[0] * shape[1], 5000, replace=False)
     seen = Observations.from_pairs(
