@@ -130,16 +130,21 @@ class CompiledBackend(Backend):
         by_label = plus.size != labels.size
         likes = labels > 0 if by_label else None
         side, other = (
-            _CompiledSide(each, weights, likes) for each in layouts(cls.layout, observations)
+            cls.arrange(each, (weights, likes), None) for each in layouts(cls.layout, observations)
         )
         found = cls(side, other, loss, kind, n_jobs)
         found.has_exact_weights = by_label and np.array_equal(wide.astype(np.float32), wide)
         return found
 
     @classmethod
-    def arrange(cls, layout: Any, weights: tuple[Array, Array], bounds: Array | None) -> Any:
-        """Not used: :meth:`build` puts the weights in order."""
-        raise NotImplementedError
+    def arrange(
+        cls,
+        layout: EntriesByRow,
+        weights: Any,
+        bounds: Array | None,  # noqa: ARG003 - exact curvatures cost as little
+    ) -> _CompiledSide:
+        """Put the weights of the observed entries in order: their own, or two and which of these is each entry's."""
+        return _CompiledSide(layout, *weights)
 
     @property
     def transposed(self) -> Self:
