@@ -135,3 +135,14 @@ def test_single_precision_factors_are_products_in_double_precision():
     np.testing.assert_array_equal(positions, by_sorting(wide, ROWS, everywhere(known), 5, None))
     found = best_columns(lambda rows: wide.block(rows, slice(None)), ROWS, 300, 5)
     np.testing.assert_allclose(scores, found[1], rtol=1e-12)
+
+
+def test_a_row_that_is_too_large_to_screen_changes_no_bit_of_the_others():
+    known = factors(rank=12)
+    usual = Screening.of(known).best(ROWS, everywhere(known), 9, None)
+    known.row_factors[39] *= 1e40
+    found = Screening.of(known).best(ROWS, everywhere(known), 9, None)
+    others = ROWS != 39
+    for one, other in zip(found, usual, strict=True):
+        np.testing.assert_array_equal(one[others], other[others])
+    assert np.isfinite(found[1]).all()

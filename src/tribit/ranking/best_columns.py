@@ -29,8 +29,9 @@ Array = NDArray[np.float64]
 BLOCK_SCORES = 2**16
 #: Least rows at once: a ranker that solves for each row is faster with several together.
 MIN_BLOCK_ROWS = 16
-#: Largest product of norms that is screened: beyond it sums in single precision may overflow.
-MAX_SCREENED = 1e30
+#: Largest margin of a row that is screened: up to it no sum in single precision overflows, as ``|p_i| |q_j|`` is then
+#: below 10^37.
+MAX_MARGIN = 1e30
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +46,7 @@ class Screening:
         The right factor of the product, with biases, in double precision.
     by_factor : array of shape (k, n_columns)
         The same in single precision.
-    bound : array of shape (k,)
+    bound : float
         The largest error of a screened score is ``|p_i|`` times this.
     """
 
@@ -71,10 +72,7 @@ class Screening:
 
     def score(self, rows: Positions) -> Array:
         """Return the scores of every column, computed without screening."""
-        found = np.empty((rows.size, self.Q.shape[0]))
-        for p, out in zip(self.left_factor(rows), found, strict=True):
-            np.einsum("jf,f->j", self.Q, p, out=out)
-        return found
+        return np.asarray(np.vecdot(self.left_factor(rows)[:, None], self.Q))
 
     def best(
         self,
@@ -92,7 +90,7 @@ class Screening:
             places = rows[part]
             P = self.left_factor(places)
             margin = 2.0 * self.bound * np.sqrt(np.einsum("if,if->i", P, P))
-            if not np.all(margin < MAX_SCREENED):  # NaN too
+            if not np.all(margin < MAX_MARGIN):  # NaN too
                 positions[part], scores[part], _ = best_of(self.score, places, allowed, n, seen)
                 return
             block = P.astype(np.float32) @ self.by_factor
