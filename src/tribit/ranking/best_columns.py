@@ -101,7 +101,7 @@ class Screening:
                 # In double precision: the margin of large scores is below their spacing in single precision.
                 free &= block >= (nth - margin)[:, None]
             i, j = np.nonzero(free)
-            # Not einsum, whose last bits differ with the number of pairs: a row's list would, too.
+            # A product of its own for each pair, whose bits do not depend on the others.
             x = np.vecdot(P[i], self.Q[j])
             i, place, j, x = _first_n(i, j, x, n)
             positions[part.start + i, place], scores[part.start + i, place] = j, x
